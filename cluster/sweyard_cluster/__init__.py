@@ -1,0 +1,1 @@
+"""A real Kubernetes on one Linux machine without Docker, for tests and demos."""

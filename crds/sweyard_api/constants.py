@@ -1,0 +1,69 @@
+"""Group, labels, annotations, field managers and object names that more than one component relies on."""
+
+GROUP = "sweyard.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+LABEL_RUN = f"{GROUP}/run"
+"""Name of the TrainingRun that an object belongs to."""
+LABEL_POOL = f"{GROUP}/pool"
+"""Name of the RolloutPool that a sandbox pod or a holder's demand belongs to."""
+LABEL_CACHE = f"{GROUP}/cache"
+"""Name of the ImageCache that an object belongs to."""
+LABEL_COMPONENT = f"{GROUP}/component"
+"""One of trainer, engine, gateway, sandbox, cache-agent, operator."""
+
+ANNOTATION_HOLDER = f"{GROUP}/holder"
+"""On a sandbox pod: the name of the Lease that holds it; empty while it is free (an annotation: CNIs watch labels)."""
+ANNOTATION_CLAIMED_AT = f"{GROUP}/claimed-at"
+"""On a sandbox pod: RFC 3339 time of the claim, by the client's clock; informative only."""
+ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"
+"""On a sandbox pod: hash of the pool's template it was made from."""
+
+FIELD_MANAGER_OPERATOR = "sweyard-operator"
+FIELD_MANAGER_TRAINER = "sweyard-trainer"
+
+CONTAINER_SANDBOX = "sandbox"
+"""Name of the container in a sandbox pod that commands run in."""
+DEMAND_KEY = "demand.json"
+"""Key in a holder's demand ConfigMap (same name as its Lease): {"images": [...]} in order of need."""
+
+CONFIG_KEY = "config.yaml"
+"""Key of the resolved config in a run's ConfigMap."""
+STORAGE_MOUNT_PATH = "/var/lib/sweyard"
+"""Where the run's volume is mounted in trainer and engine pods: weights/, checkpoints/, rollouts/, metrics/."""
+CONFIG_MOUNT_PATH = "/etc/sweyard"
+DATASET_MOUNT_PATH = "/datasets"
+"""A dataset ConfigMap NAME is mounted at /datasets/NAME, holding tasks.jsonl.gz."""
+
+GATEWAY_PORT = 8000
+"""Sandboxes may reach this port: /v1/..., authorised by a session's own token."""
+GATEWAY_ADMIN_PORT = 8001
+"""Only trainer pods may reach this port: sessions, weight versions."""
+ENGINE_PORT = 8000
+METRICS_PORT = 9090
+
+
+def config_map_name(run: str) -> str:
+    """ConfigMap with the resolved config of a run."""
+    return f"{run}-config"
+
+
+def engine_name(run: str) -> str:
+    """StatefulSet and headless Service of a run's inference engines."""
+    return f"{run}-engine"
+
+
+def gateway_name(run: str) -> str:
+    """Deployment and Service of a run's gateway."""
+    return f"{run}-gateway"
+
+
+def trainer_name(run: str) -> str:
+    """ServiceAccount, Role and headless Service of a run's trainer."""
+    return f"{run}-trainer"
+
+
+def trainer_job_name(run: str, attempt: int) -> str:
+    """Indexed Job of one attempt (0 is the first) of a run's trainer gang."""
+    return f"{run}-trainer-{attempt}"

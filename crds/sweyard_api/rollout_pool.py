@@ -1,0 +1,108 @@
+"""RolloutPool: up to `replicas` sandboxes, some of them warm, claimed by holders with a Lease."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sweyard_api.base import DnsName, ImageName, Model, ResourceRequirements
+
+
+class WarmImage(Model):
+    """Sandboxes of one image to keep ready at all times."""
+
+    image: ImageName
+    """Image of the sandboxes."""
+    replicas: Annotated[int, Field(ge=0, le=10_000)]
+    """How many of them to keep free and Ready, beside the claimed ones."""
+
+
+class SandboxNetwork(Model):
+    """What a sandbox may reach. Default: nothing but the gateway of the run it works for."""
+
+    allow_gateway: bool = True
+    """Let sandboxes reach the gateways of the runs that use this pool, by address; DNS stays closed."""
+    egress_cidrs: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=16)] = []
+    """Further destinations, as CIDR blocks. Empty keeps sandboxes offline, as grading assumes."""
+
+
+class SandboxTemplate(Model):
+    """How a sandbox pod differs from the safe default."""
+
+    resources: ResourceRequirements = ResourceRequirements(
+        requests={"cpu": "500m", "memory": "512Mi"},
+        limits={"memory": "4Gi", "ephemeral-storage": "8Gi"},
+    )
+    """Requests and limits of the sandbox container."""
+    run_as_user: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    """User id for commands; unset keeps the image's own (SWE-bench images expect root)."""
+    image_pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
+    """Secrets with registry credentials, in the pool's namespace."""
+    node_selector: Annotated[dict[str, str], Field(max_length=32)] = {}
+    """Labels a node must have."""
+    tolerations: Annotated[list[dict[str, Any]], Field(max_length=32)] = []
+    """Taints that sandboxes tolerate, as in core/v1."""
+    priority_class_name: Annotated[str, Field(max_length=253)] | None = None
+    """PriorityClass of the pods."""
+    pod_overrides: dict[str, Any] | None = None
+    """A partial PodSpec merged over the default one (strategic merge by container name), for what no field covers."""
+
+
+class RolloutPoolSpec(Model):
+    """What the pool must hold and how its sandboxes are made."""
+
+    replicas: Annotated[int, Field(ge=0, le=10_000)] = 16
+    """Cap on sandboxes that exist at once, claimed and warm and starting ones together."""
+    warm: Annotated[list[WarmImage], Field(max_length=1_000)] = []
+    """What to keep ready beyond the demand of the holders."""
+    template: SandboxTemplate = SandboxTemplate()
+    """How sandbox pods are made."""
+    runtime_class_name: Annotated[str, Field(max_length=253)] | None = None
+    """RuntimeClass of the pods, for example gvisor."""
+    network: SandboxNetwork = SandboxNetwork()
+    """What sandboxes may reach."""
+    startup_deadline_seconds: Annotated[int, Field(ge=5, le=86_400)] = 600
+    """A sandbox not Ready after this long is replaced, on another node where the node is at fault."""
+    max_lifetime_seconds: Annotated[int, Field(ge=60, le=604_800)] = 7_200
+    """No sandbox lives longer than this; the kubelet enforces it even without the operator."""
+    unclaimed_ttl_seconds: Annotated[int, Field(ge=10, le=86_400)] = 600
+    """A free sandbox that nobody wants any more is removed after this long."""
+    max_per_node: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Most sandboxes on one node."""
+    image_cache_ref: DnsName | None = None
+    """ImageCache whose nodes the sandboxes prefer."""
+
+
+class StageLatency(Model):
+    """Median and tail of one stage over recent sandboxes, in milliseconds."""
+
+    p50_ms: int
+    """Median."""
+    p99_ms: int
+    """99th percentile."""
+
+
+class RolloutPoolStatus(Model):
+    """What the pool holds, as last counted."""
+
+    observed_generation: int | None = None
+    """Generation of the spec that this status speaks of."""
+    replicas: int = 0
+    """Sandboxes that exist, terminating ones included."""
+    ready: int = 0
+    """Free and Ready: can be claimed now."""
+    claimed: int = 0
+    """Held by a holder whose Lease is alive."""
+    starting: int = 0
+    """Created, not yet Ready."""
+    terminating: int = 0
+    """Being deleted."""
+    demand: int = 0
+    """Sandboxes that holders have asked for and `warm` wants, before the cap."""
+    failures: Annotated[dict[str, int], Field(max_length=32)] = {}
+    """Sandboxes replaced since the pool was made, by typed reason."""
+    latencies: Annotated[dict[str, StageLatency], Field(max_length=8)] = {}
+    """Time from creation to each stage: scheduled, started, ready."""
+    selector: str = ""
+    """Label selector of the pods, for the scale subresource."""
+    conditions: Annotated[list[dict[str, Any]], Field(max_length=16)] = []
+    """Ready, Progressing, Degraded, as in meta/v1 Condition."""

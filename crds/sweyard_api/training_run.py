@@ -1,0 +1,135 @@
+"""TrainingRun: one training job, from model and tasks to a rising reward."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from sweyard_api.algorithm import Algorithm, Optimizer, Warmup
+from sweyard_api.base import DnsName, Model
+from sweyard_api.infrastructure import (
+    Checkpoint,
+    Images,
+    Inference,
+    Logging,
+    Restart,
+    Sandboxes,
+    Storage,
+    Trainer,
+)
+from sweyard_api.workload import Agent, Evaluation, ModelSource, Reward, Rollout, Tasks
+
+
+class TrainingRunSpec(Model):
+    """What to train. Also the resolved config: preset, explicit fields and defaults merged into one."""
+
+    preset: Annotated[str, Field(max_length=63)] | None = None
+    """Named recipe whose values fill what is not set here; `sweyard presets` lists them."""
+    mode: Literal["rl", "sft", "eval"] = "rl"
+    """Reinforcement learning, supervised fine-tuning, or evaluation alone."""
+    steps: Annotated[int, Field(ge=0, le=10_000_000)] = 100
+    """Optimizer steps of the main phase."""
+    seed: int = 0
+    """Seeds everything that draws."""
+    model: ModelSource
+    """The policy's initial weights."""
+    tasks: Tasks
+    """Training and held-out tasks."""
+    agent: Agent = Agent()
+    """Who acts in a sandbox."""
+    rollout: Rollout = Rollout()
+    """How attempts are sampled."""
+    reward: Reward = Reward()
+    """Who says that a task is solved."""
+    warmup: Warmup | None = None
+    """Supervised steps before RL."""
+    algorithm: Algorithm = Algorithm()
+    """Advantages and loss."""
+    optimizer: Optimizer = Optimizer()
+    """AdamW."""
+    trainer: Trainer = Trainer()
+    """The learner's pods and parallelism."""
+    inference: Inference = Inference()
+    """The engines."""
+    sandboxes: Sandboxes = Sandboxes()
+    """The pool of sandboxes."""
+    images: Images = Images()
+    """The cache of task images."""
+    evaluation: Evaluation = Evaluation()
+    """Held-out tasks."""
+    checkpoint: Checkpoint = Checkpoint()
+    """What survives."""
+    storage: Storage = Storage()
+    """The run's volume."""
+    restart: Restart = Restart()
+    """What happens when the trainer dies."""
+    logging: Logging = Logging()
+    """Where metrics go."""
+    suspend: bool = False
+    """Checkpoint, then free everything; false again to go on from there."""
+    active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
+    """The run fails after this long, restarts included."""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
+    """A finished run is deleted, with all that belongs to it, after this long."""
+    queue_name: DnsName | None = None
+    """Kueue queue: the run starts suspended and waits to be admitted."""
+
+
+class TrainerStatus(Model):
+    """Written by the trainer alone, by server-side apply."""
+
+    attempt: int = 0
+    """Attempt that wrote this."""
+    phase: Literal["starting", "warmup", "rl", "sft", "evaluating", "finished"] = "starting"
+    """What it is doing."""
+    step: int = 0
+    """Optimizer steps of the main phase done."""
+    total_steps: int = 0
+    """Of how many."""
+    weight_version: int = 0
+    """Version that the engines serve."""
+    progress_percentage: Annotated[int, Field(ge=0, le=100)] = 0
+    """Share done, warm-up and evaluation included."""
+    estimated_remaining_seconds: int | None = None
+    """Time left at the present pace."""
+    metrics: Annotated[dict[str, float], Field(max_length=64)] = {}
+    """rewardMean, solvedFraction, tokensPerSecond, infraFailureFraction, and each evaluation's solved fraction."""
+    last_checkpoint: str | None = None
+    """Path of the last complete checkpoint, relative to the run's volume."""
+    last_checkpoint_step: int | None = None
+    """Step it was taken after."""
+    updated_at: str = ""
+    """RFC 3339 time of this report."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class TrainingRunStatus(Model):
+    """What the run is doing, for people and machines."""
+
+    observed_generation: int | None = None
+    """Generation of the spec that this status speaks of."""
+    phase: str = ""
+    """One word for `kubectl get`: Pending, Images, Sandboxes, Inference, Running, Evaluating, Suspended, Succeeded,
+    Failed. Machines should read the conditions."""
+    step: int = 0
+    """Copied from the trainer's report for printing."""
+    total_steps: int = 0
+    """Copied likewise."""
+    progress_percentage: int = 0
+    """Copied likewise."""
+    estimated_remaining_seconds: int | None = None
+    """Copied likewise."""
+    metrics: Annotated[dict[str, float], Field(max_length=64)] = {}
+    """Copied likewise."""
+    last_checkpoint: str | None = None
+    """Copied likewise."""
+    restarts: int = 0
+    """Times the trainer gang was started again."""
+    start_time: str | None = None
+    """When the run began."""
+    completion_time: str | None = None
+    """When it ended."""
+    trainer: TrainerStatus | None = None
+    """The trainer's own report."""
+    conditions: Annotated[list[dict[str, Any]], Field(max_length=16)] = []
+    """ImagesReady, SandboxesReady, InferenceReady, TrainerReady, Progressing, Succeeded, Failed, Suspended."""

@@ -1,0 +1,139 @@
+"""What is trained on what: model, tasks, agent, rollouts, reward, evaluation."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from sweyard_api.base import DnsName, Model
+
+
+class ScratchModel(Model):
+    """A small Qwen3 with random weights and a byte-pair tokenizer learned from the tasks: for demos and tests."""
+
+    layers: Annotated[int, Field(ge=1, le=64)] = 4
+    """Decoder layers."""
+    hidden_size: Annotated[int, Field(ge=64, le=8_192, multiple_of=64)] = 128
+    """Width. Heads have 64 dimensions each, the least that vLLM's CPU attention takes."""
+    vocabulary_size: Annotated[int, Field(ge=300, le=200_000)] = 512
+    """Byte-pair vocabulary, special tokens included."""
+
+
+class ModelSource(Model):
+    """The policy's initial weights."""
+
+    name: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Hub id, or a path inside the trainer pod or on the laptop."""
+    revision: Annotated[str, Field(max_length=128)] | None = None
+    """Commit, branch or tag on the hub."""
+    scratch: ScratchModel | None = None
+    """Make a small model instead of loading one."""
+    token_secret: DnsName | None = None
+    """Secret whose key `token` is the hub token."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "ModelSource":
+        if (self.name is None) == (self.scratch is None):
+            raise ValueError("model: set exactly one of `name` and `scratch`")
+        return self
+
+
+class TaskSource(Model):
+    """A selection from one data set."""
+
+    dataset: Annotated[str, Field(min_length=1, max_length=512)]
+    """A hub id (`org/name`), an absolute or ./relative path, or the plain name of a data set made by
+    `sweyard tasks make` (on a cluster: the ConfigMap of that name, written by `sweyard tasks push`)."""
+    name: DnsName | None = None
+    """Name in metrics; default the data set's."""
+    split: Annotated[str, Field(max_length=64)] | None = None
+    """Split of a hub data set, or of one made by `sweyard tasks make` (train, heldout, unseen)."""
+    format: Literal["auto", "sweyard", "swe-bench", "r2e-gym", "swe-smith", "swe-gym", "kodcode", "harbor"] = "auto"
+    """Row schema."""
+    ids: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=1_000)] = []
+    """Keep only these tasks."""
+    repositories: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=256)] = []
+    """Keep only tasks of these repositories."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """Keep the first so many, after shuffling by `seed` if that is set."""
+    seed: int | None = None
+    """Shuffle with this seed."""
+
+
+class Tasks(Model):
+    """Training and held-out tasks."""
+
+    train: TaskSource
+    """What rollouts are drawn from."""
+    eval: Annotated[list[TaskSource], Field(max_length=16)] = []
+    """What evaluation runs on; each is reported apart."""
+
+
+class Agent(Model):
+    """Who acts in a sandbox."""
+
+    type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli"] = "r2e"
+    """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `short`: one-line calls that a very
+    small model can write. `cli`: a command-line agent that speaks to the gateway."""
+    max_turns: Annotated[int, Field(ge=1, le=1_000)] = 50
+    """Turns before the attempt ends as max_turns."""
+    step_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 90
+    """One command in the sandbox."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=604_800)] = 5_400
+    """The whole attempt, grading aside."""
+    command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
+    """Command line of a `cli` agent."""
+
+
+class Rollout(Model):
+    """How attempts are sampled."""
+
+    groups_per_step: Annotated[int, Field(ge=1, le=4_096)] = 8
+    """Tasks a step."""
+    group_size: Annotated[int, Field(ge=1, le=1_024)] = 8
+    """Attempts at each task."""
+    max_prompt_tokens: Annotated[int, Field(ge=1)] = 4_096
+    """Longer first prompts are left out."""
+    max_response_tokens: Annotated[int, Field(ge=1)] = 32_768
+    """Tokens an attempt may add to its prompt, observations included."""
+    max_tokens_per_turn: Annotated[int, Field(ge=1)] = 4_096
+    """Tokens of one reply."""
+    temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """Sampling temperature; logprobs are of this distribution."""
+    max_staleness: Annotated[int, Field(ge=0, le=64)] = 0
+    """Optimizer steps that a trained attempt may lag behind; 0 is strictly on-policy."""
+    max_concurrent: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Attempts at once, hence sandboxes held at once."""
+    workers: Annotated[int, Field(ge=1, le=1_024)] = 1
+    """Rollout worker processes."""
+    infra_retries: Annotated[int, Field(ge=0, le=16)] = 2
+    """Fresh sandboxes tried after an infrastructure failure before the attempt is masked."""
+    step_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
+    """After this long a step trains without its stragglers; default agent.timeoutSeconds plus grading."""
+
+
+class Reward(Model):
+    """Who says that a task is solved."""
+
+    grading: Literal["strict", "official"] = "strict"
+    """`official` is the data set's own rule; `strict` also demands what a forged log cannot show."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """Grading of one attempt."""
+    solved: float = 1.0
+    """Reward of a solved attempt."""
+    unsolved: float = 0.0
+    """Reward of any other graded attempt."""
+    verify_tasks: bool = True
+    """Before its first use a task must score 1 with the gold patch and 0 with the empty one."""
+
+
+class Evaluation(Model):
+    """Held-out tasks, before, during and after training."""
+
+    every_steps: Annotated[int, Field(ge=0)] = 10
+    """0: only before and after."""
+    attempts: Annotated[int, Field(ge=1, le=1_024)] = 1
+    """Attempts at each task."""
+    temperature: Annotated[float, Field(ge=0, le=10)] = 1.0
+    """0 is greedy."""
+    at_start: bool = True
+    """Evaluate the untrained policy and, with a warm-up, the warmed-up one."""

@@ -1,0 +1,1 @@
+"""The operator: reconciles TrainingRun, RolloutPool and ImageCache."""

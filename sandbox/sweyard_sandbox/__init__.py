@@ -1,0 +1,1 @@
+"""One task attempt: sandboxes, tasks, tools, agents and grading. Never imports torch."""

@@ -1,0 +1,1 @@
+"""The learner: gateway, engines, rollouts, algorithm, FSDP2, weight sync, checkpoints."""
