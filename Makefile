@@ -1,0 +1,103 @@
+# `make` prints what there is. Everything is made inside the checkout and its cache ($(CACHE)).
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CACHE ?= $(HOME)/.cache/sweyard
+CLUSTER ?= none
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
+export UV_CACHE_DIR := $(CACHE)/uv-cache
+PYTEST := $(PY) -m pytest -p tests.strict_skips
+EXAMPLE := examples/tiny/trainingrun.yaml
+
+.PHONY: help
+help: ## Print this list
+	@echo "sweyard: reinforcement learning of software-engineering agents on Kubernetes"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  CLUSTER=none|native|kind|existing chooses where \`make demo\` runs (now: $(CLUSTER))"
+
+$(CACHE)/uv/bin/uv:
+	@echo "== uv is not installed: making one in $(CACHE)/uv"
+	python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet --disable-pip-version-check uv
+
+$(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
+	@echo "== Python environment in $(VENV): about 2 minutes and 7 GB the first time, seconds afterwards"
+	$(UV) venv --quiet --clear --python '>=3.11,<3.14' $(VENV)
+	$(UV) pip sync --quiet --python $(PY) requirements/dev.txt
+	$(UV) pip install --quiet --no-deps --python $(PY) --editable .
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.complete ## Make the Python environment (.venv)
+
+.PHONY: demo
+demo: venv ## Train a small model to repair code and show the curve: 5 min the first time (CLUSTER=native: 20)
+	$(PY) -m sweyard_cli demo --cluster $(CLUSTER) --file $(EXAMPLE)
+
+.PHONY: lint
+lint: venv ## Formatting, lint, types, layering, generated files
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m sweyard_api.crd --check
+
+.PHONY: fmt
+fmt: venv ## Format and mend what can be mended
+	$(VENV)/bin/ruff check --fix --quiet .
+	$(VENV)/bin/ruff format .
+
+.PHONY: test
+test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min cold, 15 min warm, 2 cores, root
+	@echo "all tests passed; what takes longer: make prove"
+
+.PHONY: test-fast
+test-fast: venv ## Unit and property tests: no cluster, no root
+	$(PYTEST) -n 2 -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)"
+
+.PHONY: test-apiserver
+test-apiserver: venv ## Tests against a real API server (built and started by them)
+	$(PYTEST) -q -m "apiserver and not (slow or kubelet)"
+
+.PHONY: test-kubelet
+test-kubelet: venv ## Tests on a real one-node cluster (built and started by them; Linux, root)
+	$(PYTEST) -q -m "kubelet and not slow"
+
+.PHONY: test-vllm
+test-vllm: venv ## Tests against a real vLLM server on CPU
+	$(PYTEST) -q -m "vllm and not (slow or kubelet)"
+
+.PHONY: prove
+prove: venv ## What takes longer than a test: learning on three seeds, 512 pods, kill matrix; writes docs/proofs
+	$(PY) -m benchmarks.prove
+
+.PHONY: crds
+crds: venv ## Generate crds/*.yaml and the chart's copy from the models
+	$(PY) -m sweyard_api.crd
+
+.PHONY: requirements
+requirements: venv ## Pin requirements/*.txt again from pyproject.toml
+	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
+	  --override requirements/overrides-cpu.txt --extra dev --extra cpu pyproject.toml -o requirements/dev.txt
+	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
+	  --extra operator pyproject.toml -o requirements/operator.txt
+	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
+	  --extra cache-agent pyproject.toml -o requirements/cache-agent.txt
+
+.PHONY: images
+images: venv ## Build every container image with docker or buildah
+	$(PY) -m sweyard_cluster images build --all
+
+.PHONY: cluster
+cluster: venv ## Start the native one-node Kubernetes (Linux, root)
+	$(PY) -m sweyard_cluster up
+
+.PHONY: clean-cluster
+clean-cluster: venv ## Remove the native cluster: processes, mounts, bridges, namespaces, rules, cgroups
+	$(PY) -m sweyard_cluster down --all
+
+.PHONY: clean
+clean: ## Remove the Python environment and build outputs (caches stay in $(CACHE))
+	rm -rf $(VENV) build dist
