@@ -1,0 +1,1 @@
+"""The torch side: sequences in, optimizer steps out."""
