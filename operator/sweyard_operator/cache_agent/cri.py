@@ -1,0 +1,128 @@
+"""The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import grpc
+
+from sweyard_operator.cache_agent import cri_pb2
+from sweyard_operator.cache_agent.protocol import PullFailure
+
+_REASONS = (
+    (PullFailure.RATE_LIMITED, r"429|toomanyrequests|too many requests"),
+    (PullFailure.UNAUTHORIZED, r"401|403|unauthorized|authorization failed|access denied|denied:"),
+    (PullFailure.NOT_FOUND, r"not found|404|manifest unknown|name unknown"),
+    (PullFailure.DISK_FULL, r"no space left"),
+    (PullFailure.REGISTRY_UNREACHABLE, r"connection refused|no such host|i/o timeout|no route to host|eof|50[0-9] "),
+)
+
+
+class PullError(Exception):
+    """A pull failed; `reason` is typed, the text is the runtime's own."""
+
+    def __init__(self, reason: PullFailure, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAuth:
+    """Credentials for one registry host."""
+
+    server: str
+    username: str
+    password: str
+
+
+class ImageRuntime(Protocol):
+    """What the agent needs of a container runtime."""
+
+    async def held_images(self) -> frozenset[str]:
+        """Every tag and digest the runtime can start without a pull."""
+        ...
+
+    async def images_in_use(self) -> frozenset[str]:
+        """Images of existing containers, as named by their pods and by id."""
+        ...
+
+    async def pull(self, image: str, auth: RegistryAuth | None, *, timeout_seconds: float) -> None:
+        """Bring an image to the node. Raises PullError."""
+        ...
+
+    async def remove(self, image: str) -> None:
+        """Remove an image; no error if it is gone."""
+        ...
+
+    async def used_bytes(self) -> int:
+        """Bytes on the image filesystem (image list sizes are compressed and would mislead)."""
+        ...
+
+
+class CriRuntime:
+    """ImageRuntime over a CRI socket."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    @classmethod
+    def connect(cls, socket_path: str) -> Self:
+        """Lazily connect: a runtime that restarts is found again by gRPC itself."""
+        return cls(grpc.aio.insecure_channel(f"unix://{socket_path}"))
+
+    async def held_images(self) -> frozenset[str]:
+        """Every tag and digest the runtime can start without a pull."""
+        reply = await self._call("ImageService/ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse)
+        return frozenset(name for image in reply.images for name in (*image.repo_tags, *image.repo_digests))
+
+    async def images_in_use(self) -> frozenset[str]:
+        """Images of existing containers, as named by their pods and by id."""
+        request = cri_pb2.ListContainersRequest()
+        reply = await self._call("RuntimeService/ListContainers", request, cri_pb2.ListContainersResponse)
+        return frozenset(name for c in reply.containers for name in (c.image.image, c.image_ref) if name)
+
+    async def pull(self, image: str, auth: RegistryAuth | None, *, timeout_seconds: float) -> None:
+        """Bring an image to the node. Raises PullError."""
+        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))
+        if auth is not None:
+            request.auth.CopyFrom(
+                cri_pb2.AuthConfig(username=auth.username, password=auth.password, server_address=auth.server)
+            )
+        try:
+            await self._call("ImageService/PullImage", request, cri_pb2.PullImageResponse, timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise PullError(classify(error.code(), error.details() or ""), (error.details() or "")[:500]) from error
+
+    async def remove(self, image: str) -> None:
+        """Remove an image; no error if it is gone."""
+        request = cri_pb2.RemoveImageRequest(image=cri_pb2.ImageSpec(image=image))
+        await self._call("ImageService/RemoveImage", request, cri_pb2.RemoveImageResponse)
+
+    async def used_bytes(self) -> int:
+        """Bytes on the image filesystem (image list sizes are compressed and would mislead)."""
+        reply = await self._call("ImageService/ImageFsInfo", cri_pb2.ImageFsInfoRequest(), cri_pb2.ImageFsInfoResponse)
+        return sum(int(usage.used_bytes.value) for usage in reply.image_filesystems)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._channel.close()
+
+    async def _call(self, method: str, request: Any, response: type[Any], timeout_seconds: float = 30.0) -> Any:
+        serialize: Callable[[Any], bytes] = type(request).SerializeToString
+        call = self._channel.unary_unary(
+            f"/runtime.v1.{method}", request_serializer=serialize, response_deserializer=response.FromString
+        )
+        return await call(request, timeout=timeout_seconds)
+
+
+def classify(code: grpc.StatusCode, details: str) -> PullFailure:
+    """The runtime wraps the registry's answer in prose; this reads the type back out of it."""
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return PullFailure.TIMEOUT
+    if code is grpc.StatusCode.NOT_FOUND:
+        return PullFailure.NOT_FOUND
+    for reason, pattern in _REASONS:
+        if re.search(pattern, details, re.IGNORECASE):
+            return reason
+    return PullFailure.PULL_FAILED

@@ -1,0 +1,66 @@
+"""What a node should pull and evict next: pure.
+
+Pulls keep the assignment's order (order of need). Evictions touch only images this agent pulled, that nothing uses and
+nobody wants any more, and only as far as the budget demands; everything else belongs to the kubelet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.protocol import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """Next actions on one node."""
+
+    pulls: tuple[str, ...]
+    evictions: tuple[str, ...]
+    over_budget: bool
+    """Nothing more is pulled: the budget is used up and nothing can be evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What the node says."""
+
+    held: frozenset[str]
+    in_use: frozenset[str]
+    used_bytes: int
+    pulled: tuple[str, ...]
+    """Oldest first."""
+    pulling: frozenset[str]
+    not_before: Mapping[str, float]
+    """Images that failed: no retry before this time."""
+
+
+def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
+    """Pulls to start now (at most the free slots) and images to evict now."""
+    missing = [
+        image
+        for image in assignment.images
+        if not is_held(image, state.held) and image not in state.pulling and state.not_before.get(image, now) <= now
+    ]
+    full = assignment.disk_budget_bytes is not None and state.used_bytes >= assignment.disk_budget_bytes
+    evictions = _evictable(assignment, state)[:1] if full else ()
+    free_slots = max(0, assignment.max_parallel_pulls - len(state.pulling))
+    return NodePlan(
+        pulls=() if full else tuple(missing[:free_slots]),
+        evictions=evictions,
+        over_budget=full and not evictions and bool(missing),
+    )
+
+
+def is_held(image: str, held: frozenset[str]) -> bool:
+    """True if the runtime lists this reference."""
+    return normalize(image) in held or image in held
+
+
+def _evictable(assignment: Assignment, state: NodeState) -> tuple[str, ...]:
+    wanted = set(assignment.images)
+    return tuple(
+        image
+        for image in state.pulled
+        if image not in wanted and image not in state.in_use and normalize(image) not in state.in_use
+    )
