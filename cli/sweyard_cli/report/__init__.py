@@ -1,0 +1,1 @@
+"""What a finished run leaves for people: figures, a curve, one HTML page."""

@@ -1,0 +1,1 @@
+"""Following a run: where its state comes from and how it is drawn."""

@@ -1,0 +1,86 @@
+"""A run on a cluster: its TrainingRun and its RolloutPool."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubernetes import client
+from sweyard_api.constants import GROUP, VERSION
+
+from sweyard_cli.errors import UserError
+from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts, snapshot_of_trainer
+
+STAGES = ("ImagesReady", "SandboxesReady", "InferenceReady", "TrainerReady")
+
+
+class ClusterRunSource:
+    """Reads the status of a TrainingRun."""
+
+    def __init__(self, api: client.CustomObjectsApi, namespace: str, name: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+
+    def snapshot(self) -> RunSnapshot:
+        """The state now. Raises UserError when the run does not exist."""
+        run = self._get("trainingruns", self._name)
+        if run is None:
+            raise UserError(f"TrainingRun {self._namespace}/{self._name} does not exist; `kubectl get tr -A` lists all")
+        pool_name = (run["spec"].get("sandboxes") or {}).get("poolRef") or self._name
+        pool = self._get("rolloutpools", pool_name)
+        return snapshot_of_run(run, pool)
+
+    def _get(self, plural: str, name: str) -> dict[str, Any] | None:
+        try:
+            found = self._api.get_namespaced_custom_object(GROUP, VERSION, self._namespace, plural, name)
+        except client.ApiException as error:
+            if error.status == 404:
+                return None
+            raise UserError(f"The API server answered {error.status} {error.reason} for {plural}/{name}") from error
+        return dict(found)
+
+
+def snapshot_of_run(run: Mapping[str, Any], pool: Mapping[str, Any] | None) -> RunSnapshot:
+    """Pure: from the objects as the API server shows them."""
+    status = run.get("status") or {}
+    conditions = {c["type"]: c for c in status.get("conditions") or []}
+    stages = {
+        stage: "True" if conditions[stage].get("status") == "True" else str(conditions[stage].get("reason", "Unknown"))
+        for stage in STAGES
+        if stage in conditions
+    }
+    base = snapshot_of_trainer(run["metadata"]["name"], status.get("phase") or "Pending", status)
+    return RunSnapshot(
+        name=base.name,
+        phase=base.phase,
+        step=base.step,
+        total_steps=base.total_steps,
+        progress_percentage=base.progress_percentage,
+        remaining_seconds=base.remaining_seconds,
+        metrics=base.metrics,
+        sandboxes=_sandbox_counts(pool),
+        stages=stages,
+        message=_message(conditions, status.get("trainer") or {}),
+    )
+
+
+def _sandbox_counts(pool: Mapping[str, Any] | None) -> SandboxCounts | None:
+    if pool is None:
+        return None
+    status = pool.get("status") or {}
+    return SandboxCounts(
+        ready=int(status.get("ready", 0)),
+        claimed=int(status.get("claimed", 0)),
+        starting=int(status.get("starting", 0)),
+        failed=sum(int(n) for n in (status.get("failures") or {}).values()),
+    )
+
+
+def _message(conditions: Mapping[str, Mapping[str, Any]], trainer: Mapping[str, Any]) -> str:
+    """The sentence that matters now: a failure, else what is waited for, else what the trainer says."""
+    for kind in ("Failed", "Succeeded", "Suspended"):
+        if conditions.get(kind, {}).get("status") == "True":
+            return str(conditions[kind].get("message", ""))
+    for kind in STAGES:
+        if kind in conditions and conditions[kind].get("status") != "True":
+            return str(conditions[kind].get("message", ""))
+    return str(trainer.get("message", ""))

@@ -1,0 +1,119 @@
+"""Following a run: a redrawn panel on a terminal, a line for each change in a pipe."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sweyard_cli.view.snapshot import RunSnapshot, RunSource
+
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def follow(source: RunSource, console: Console, *, poll_seconds: float, sleep: Callable[[float], None]) -> RunSnapshot:
+    """Show the run until it ends; returns the last snapshot. Interrupting only stops looking."""
+    started = time.monotonic()
+    rewards: list[float] = []
+    last_line = ""
+    snapshot = source.snapshot()
+    with Live(console=console, transient=False, auto_refresh=False, redirect_stderr=False) as live:
+        while True:
+            _remember_reward(rewards, snapshot)
+            elapsed = time.monotonic() - started
+            if console.is_terminal:
+                live.update(render_panel(snapshot, rewards, elapsed), refresh=True)
+            else:
+                last_line = _print_change(console, snapshot, elapsed, last_line)
+            if snapshot.is_finished:
+                return snapshot
+            sleep(poll_seconds)
+            snapshot = source.snapshot()
+
+
+def render_line(snapshot: RunSnapshot) -> str:
+    """One line for logs and pipes."""
+    parts = [snapshot.phase]
+    waiting = [f"{stage}={state}" for stage, state in snapshot.stages.items() if state != "True"]
+    if waiting:
+        parts.append(" ".join(waiting))
+    if snapshot.sandboxes is not None:
+        s = snapshot.sandboxes
+        parts.append(f"sandboxes {s.ready} ready {s.claimed} claimed {s.starting} starting")
+    if snapshot.total_steps:
+        parts.append(f"step {snapshot.step}/{snapshot.total_steps}")
+    parts += [f"{label} {value}" for label, value in headline_metrics(snapshot)]
+    if snapshot.remaining_seconds is not None:
+        parts.append(f"{format_seconds(snapshot.remaining_seconds)} left")
+    if snapshot.message:
+        parts.append(snapshot.message)
+    return " · ".join(parts)
+
+
+def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: float) -> RenderableType:
+    """The panel that is redrawn in place."""
+    facts = Table.grid(padding=(0, 2))
+    for stage, state in snapshot.stages.items():
+        mark = Text("✓ ready", style="green") if state == "True" else Text(f"… {state}", style="yellow")
+        facts.add_row(stage.removesuffix("Ready").lower(), mark)
+    if snapshot.sandboxes is not None:
+        s = snapshot.sandboxes
+        facts.add_row("sandboxes", f"{s.ready} ready  {s.claimed} claimed  {s.starting} starting  {s.failed} replaced")
+    facts.add_row("step", f"{snapshot.step} of {snapshot.total_steps}")
+    for label, value in headline_metrics(snapshot):
+        facts.add_row(label, value)
+    if len(rewards) > 1:
+        facts.add_row("reward so far", Text(sparkline(rewards), style="cyan"))
+    left = "" if snapshot.remaining_seconds is None else f", {format_seconds(snapshot.remaining_seconds)} left"
+    facts.add_row("time", f"{format_seconds(elapsed_seconds)}{left}")
+    bar = ProgressBar(total=100, completed=snapshot.progress_percentage, width=60)
+    style = {"Succeeded": "green", "Failed": "red"}.get(snapshot.phase, "blue")
+    return Panel(Group(bar, facts, Text(snapshot.message, style="dim")), title=f"{snapshot.name}: {snapshot.phase}", border_style=style)
+
+
+def headline_metrics(snapshot: RunSnapshot) -> list[tuple[str, str]]:
+    """The few figures people follow, where they exist."""
+    metrics = snapshot.metrics
+    shown = []
+    if "rewardMean" in metrics:
+        shown.append(("reward", f"{metrics['rewardMean']:.3f}"))
+    if "solvedFraction" in metrics:
+        shown.append(("solved", f"{metrics['solvedFraction']:.1%}"))
+    shown += [(f"held out {name.removeprefix('eval/')}", f"{v:.1%}") for name, v in metrics.items() if name.startswith("eval/")]
+    return shown
+
+
+def sparkline(values: list[float], width: int = 60) -> str:
+    """The last `width` values as block characters."""
+    values = values[-width:]
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    return "".join(SPARKS[round((v - low) / span * (len(SPARKS) - 1))] for v in values)
+
+
+def format_seconds(seconds: float) -> str:
+    """1 h 02 min, 3 min 20 s, 12 s."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole} s"
+
+
+def _remember_reward(rewards: list[float], snapshot: RunSnapshot) -> None:
+    while "rewardMean" in snapshot.metrics and len(rewards) < snapshot.step:
+        rewards.append(snapshot.metrics["rewardMean"])
+
+
+def _print_change(console: Console, snapshot: RunSnapshot, elapsed: float, last: str) -> str:
+    line = render_line(snapshot)
+    # Time left changes with every poll and is not news.
+    key = line if snapshot.remaining_seconds is None else line.replace(f"{format_seconds(snapshot.remaining_seconds)} left", "")
+    if key != last:
+        console.print(f"[{format_seconds(elapsed)}] {line}", markup=False)
+    return key

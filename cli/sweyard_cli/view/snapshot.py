@@ -1,0 +1,62 @@
+"""RunSnapshot: what there is to know of a run at one moment, wherever it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+TERMINAL_PHASES = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxCounts:
+    """Sandboxes of the run's pool by state."""
+
+    ready: int = 0
+    claimed: int = 0
+    starting: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """State of one run."""
+
+    name: str
+    phase: str
+    """Word for people; Succeeded and Failed end it."""
+    step: int = 0
+    total_steps: int = 0
+    progress_percentage: int = 0
+    remaining_seconds: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    sandboxes: SandboxCounts | None = None
+    stages: Mapping[str, str] = field(default_factory=dict)
+    """Condition type to `True`, or to its reason while it is not."""
+    message: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """No further change is to be expected."""
+        return self.phase in TERMINAL_PHASES
+
+
+class RunSource(Protocol):
+    """Where snapshots come from."""
+
+    def snapshot(self) -> RunSnapshot:
+        """The state now. Raises UserError when the run is gone."""
+        ...
+
+
+def snapshot_of_trainer(name: str, phase: str, report: Mapping[str, Any]) -> RunSnapshot:
+    """From the trainer's own report (progress.json, or status.trainer)."""
+    return RunSnapshot(
+        name=name,
+        phase=phase,
+        step=int(report.get("step", 0)),
+        total_steps=int(report.get("totalSteps", 0)),
+        progress_percentage=int(report.get("progressPercentage", 0)),
+        remaining_seconds=report.get("estimatedRemainingSeconds"),
+        metrics=dict(report.get("metrics") or {}),
+        message=str(report.get("message", "")),
+    )
