@@ -1,0 +1,80 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweyard_trainer.algorithm.advantages import compute_advantages
+from sweyard_trainer.algorithm.learning_signal import has_signal
+
+ONE_LOSER = [0.0] + [0.95] * 7
+
+
+@pytest.mark.parametrize(
+    ("estimator", "normalize", "rewards", "expected"),
+    [
+        pytest.param("dr_grpo", True, [1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25], id="dr_grpo"),
+        pytest.param("grpo", False, [1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25], id="grpo-without-std"),
+        pytest.param("grpo", True, [1, 0, 0, 0], [1.5, -0.5, -0.5, -0.5], id="grpo-std-is-one-half"),
+        pytest.param("gspo", True, [1, 0, 0, 0], [1.5, -0.5, -0.5, -0.5], id="gspo-as-grpo"),
+        pytest.param("rloo", True, [1, 0, 0, 0], [1.0, -1 / 3, -1 / 3, -1 / 3], id="rloo"),
+        pytest.param("rloo", True, ONE_LOSER, [-0.95] + [0.95 / 7] * 7, id="rloo-one-loser"),
+    ],
+)
+def test_advantages_equal_hand_computed_ones(
+    estimator: str, normalize: bool, rewards: list[float], expected: list[float]
+) -> None:
+    (advantages,) = compute_advantages([torch.tensor(rewards, dtype=torch.float64)], estimator, normalize)
+    assert advantages.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_reinforce_plus_plus_normalizes_over_the_batch_not_the_group() -> None:
+    first, second = compute_advantages(
+        [torch.tensor([1.0, 1.0]), torch.tensor([0.0, 0.0])], "reinforce_plus_plus", normalize_by_std=True
+    )
+    expected = 0.5 / math.sqrt(1 / 3)
+    assert first.tolist() == pytest.approx([expected] * 2, abs=1e-5)
+    assert second.tolist() == pytest.approx([-expected] * 2, abs=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo", "gspo", "reinforce_plus_plus"])
+@pytest.mark.parametrize(
+    "rewards", [[0.1] * 8, [1.0], [0.3, 0.1 + 0.2]], ids=["equal", "one", "equal-but-for-rounding"]
+)
+def test_group_without_signal_has_zero_advantages(estimator: str, rewards: list[float]) -> None:
+    (advantages,) = compute_advantages([torch.tensor(rewards, dtype=torch.float64)], estimator, normalize_by_std=True)
+    assert advantages.tolist() == [0.0] * len(rewards)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        pytest.param(ONE_LOSER, True, id="one-loser-among-winners"),
+        pytest.param([0.1] * 8, False, id="eight-equal-fractions"),
+        pytest.param([sum([0.1] * 3), 0.3], False, id="rounding"),
+        pytest.param([1.0], False, id="group-of-one"),
+        pytest.param([], False, id="all-infrastructure"),
+    ],
+)
+def test_signal_is_seen_on_the_whole_group(rewards: list[float], expected: bool) -> None:
+    assert has_signal(rewards) is expected
+
+
+def test_one_loser_keeps_the_whole_group_with_non_zero_advantages() -> None:
+    for estimator in ("grpo", "rloo", "dr_grpo"):
+        (advantages,) = compute_advantages([torch.tensor(ONE_LOSER)], estimator, normalize_by_std=True)
+        assert advantages.count_nonzero() == 8
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=16), st.sampled_from(["grpo", "rloo", "dr_grpo"]))
+def test_advantages_of_a_group_sum_to_zero_and_keep_the_order(rewards: list[float], estimator: str) -> None:
+    (advantages,) = compute_advantages([torch.tensor(rewards, dtype=torch.float64)], estimator, normalize_by_std=True)
+    assert advantages.sum().item() == pytest.approx(0, abs=1e-6)
+    if has_signal(rewards):
+        assert int(advantages.argmax()) == max(range(len(rewards)), key=lambda i: rewards[i])
+
+
+def test_unknown_estimator_is_refused() -> None:
+    with pytest.raises(ValueError, match="ppo"):
+        compute_advantages([torch.tensor([0.0, 1.0])], "ppo", normalize_by_std=True)

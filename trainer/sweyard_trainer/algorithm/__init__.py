@@ -1,0 +1,1 @@
+"""The learning rule as pure functions of tensors: no model, no processes, no configuration objects."""
