@@ -25,6 +25,7 @@ class FailureReason(StrEnum):
     CHANNEL_LOST = "ChannelLost"
     DISK_FULL = "DiskFull"
     CLAIM_TIMEOUT = "ClaimTimeout"
+    ENGINE = "EngineUnavailable"
     ERROR = "Error"
 
 

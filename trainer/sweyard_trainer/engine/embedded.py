@@ -1,0 +1,156 @@
+"""The embedded engine: transformers' generate in this process, for laptops and tests.
+
+Requests that wait together are generated together. transformers' continuous batching was measured at 64 requests of a
+0.9 M-parameter model on two CPU cores: 47 tokens a second against 2,000 with plain batches, so plain batches it is.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, LogitsProcessorList, PreTrainedModel
+
+from sweyard_sandbox.agents.protocol import FinishReason
+from sweyard_trainer.engine.engine import Completion
+from sweyard_trainer.engine.sampling import SeededSampler
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    temperature: float
+    stop_token_ids: tuple[int, ...]
+    seed: int
+    future: asyncio.Future[Completion]
+
+
+class TransformersEngine:
+    """One model on one device, run by one thread. Belongs to the event loop that first uses it."""
+
+    def __init__(self, model: PreTrainedModel, *, max_batch: int = 64, linger_seconds: float = 0.005) -> None:
+        self._model = model.eval()
+        self._max_batch = max_batch
+        self._linger_seconds = linger_seconds
+        self._version = 0
+        self._waiting: list[_Request] = []
+        self._arrived = asyncio.Event()
+        self._loop_task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+
+    @classmethod
+    def load(cls, directory: Path, *, max_batch: int = 64) -> "TransformersEngine":
+        """From a directory in HF layout, in float32: logprobs are compared with the trainer's."""
+        return cls(AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32), max_batch=max_batch)
+
+    @property
+    def name(self) -> str:
+        return "transformers"
+
+    async def check(self) -> None:
+        await self.complete([0], max_tokens=1, temperature=1.0, stop_token_ids=[], seed=0, cache_salt="")
+
+    async def weight_version(self) -> int:
+        return self._version
+
+    async def load_weights(self, directory: Path, version: int) -> None:
+        """The generating thread loads, so no completion sees half of the old weights."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._load, directory, version)
+
+    async def complete(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        stop_token_ids: Sequence[int],
+        seed: int,
+        cache_salt: str,
+    ) -> Completion:
+        if self._loop_task is None:
+            self._loop_task = asyncio.create_task(self._serve(), name="embedded-engine")
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        request = _Request(tuple(prompt_ids), max_tokens, temperature, tuple(stop_token_ids), seed, future)
+        self._waiting.append(request)
+        self._arrived.set()
+        return await future
+
+    async def close(self) -> None:
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+        self._thread.shutdown(wait=True)
+
+    async def _serve(self) -> None:
+        while True:
+            await self._arrived.wait()
+            await asyncio.sleep(self._linger_seconds)
+            batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+            if not self._waiting:
+                self._arrived.clear()
+            await self._answer([request for request in batch if not request.future.done()])
+
+    async def _answer(self, batch: list[_Request]) -> None:
+        if not batch:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            completions = await loop.run_in_executor(self._thread, self._generate, batch)
+        except (RuntimeError, ValueError) as error:
+            for request in batch:
+                if not request.future.done():
+                    request.future.set_exception(error)
+            return
+        for request, completion in zip(batch, completions, strict=True):
+            if not request.future.done():
+                request.future.set_result(completion)
+
+    def _load(self, directory: Path, version: int) -> None:
+        tensors: dict[str, torch.Tensor] = {}
+        for file in sorted(directory.glob("*.safetensors")):
+            tensors |= load_file(file)
+        missing, unexpected = self._model.load_state_dict(tensors, strict=False)
+        tied = set(self._model.all_tied_weights_keys)
+        if unexpected or set(missing) - tied:
+            raise ValueError(f"{directory}: weights do not fit the model: missing {missing}, unexpected {unexpected}")
+        self._version = version
+
+    @torch.inference_mode()
+    def _generate(self, batch: list[_Request]) -> list[Completion]:
+        width = max(len(request.prompt_ids) for request in batch)
+        ids = torch.zeros((len(batch), width), dtype=torch.long)
+        attention = torch.zeros_like(ids)
+        for row, request in enumerate(batch):
+            ids[row, width - len(request.prompt_ids) :] = torch.tensor(request.prompt_ids)
+            attention[row, width - len(request.prompt_ids) :] = 1
+        sampler = SeededSampler([request.temperature for request in batch], [request.seed for request in batch])
+        stops = sorted({stop for request in batch for stop in request.stop_token_ids})
+        output = self._model.generate(
+            ids,
+            attention_mask=attention,
+            max_new_tokens=max(request.max_tokens for request in batch),
+            do_sample=False,
+            eos_token_id=stops or None,
+            pad_token_id=0,
+            logits_processor=LogitsProcessorList([sampler]),
+        )
+        sampled = output[:, width:].tolist()
+        logprobs = torch.stack(sampler.logprobs, dim=1).tolist()
+        return [
+            cut_completion(request.max_tokens, request.stop_token_ids, row_ids, row_logprobs, self._version)
+            for request, row_ids, row_logprobs in zip(batch, sampled, logprobs, strict=True)
+        ]
+
+
+def cut_completion(
+    max_tokens: int, stop_token_ids: Sequence[int], token_ids: list[int], logprobs: list[float], version: int
+) -> Completion:
+    """One row of a batch cut where it alone would have ended."""
+    stops = [position for position, token in enumerate(token_ids[:max_tokens]) if token in stop_token_ids]
+    end = stops[0] + 1 if stops else max_tokens
+    finish = FinishReason.STOP if stops else FinishReason.LENGTH
+    return Completion(tuple(token_ids[:end]), tuple(logprobs[:end]), version, finish)

@@ -1,0 +1,81 @@
+"""The seam between the gateway and what samples: token ids in, token ids and processed logprobs out.
+
+Invariants every engine keeps (tests/trainer/engine):
+- the ids are those that were sampled, the stop token included; nothing is decoded and encoded again on the way;
+- logprobs are of the distribution that was sampled from, at the request's temperature;
+- an engine says which weights sampled; during one completion they do not change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from sweyard_sandbox.agents.protocol import FinishReason
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, SweyardError
+
+
+class EngineError(InfrastructureError):
+    """No usable answer from an engine within its deadline; says nothing about the policy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(FailureReason.ENGINE, message)
+
+
+class EngineUnfitError(SweyardError, ValueError):
+    """A server that can chat but cannot be trained from: it returns no token ids or no processed logprobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One sampled continuation."""
+
+    token_ids: tuple[int, ...]
+    """[N] as sampled; the last one is a stop token if and only if `finish_reason` is STOP."""
+    logprobs: tuple[float, ...]
+    """[N] natural logarithms, at the sampling temperature."""
+    weight_version: int
+    finish_reason: FinishReason
+
+
+class Engine(Protocol):
+    """One server, or one model in this process."""
+
+    @property
+    def name(self) -> str:
+        """For logs and for choosing: a URL, or a word for an embedded one."""
+        ...
+
+    async def check(self) -> None:
+        """Sample one token to see that ids and logprobs come back. Raises EngineUnfitError, EngineError."""
+        ...
+
+    async def weight_version(self) -> int:
+        """Version of the weights that it would sample with now. Raises EngineError."""
+        ...
+
+    async def complete(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        stop_token_ids: Sequence[int],
+        seed: int,
+        cache_salt: str,
+    ) -> Completion:
+        """Continue `prompt_ids`; temperature 0 is greedy. Raises EngineError, EngineUnfitError."""
+        ...
+
+    async def close(self) -> None:
+        """Stop and free it."""
+        ...
+
+
+@runtime_checkable
+class EmbeddedEngine(Engine, Protocol):
+    """An engine in this process, which loads new weights itself."""
+
+    async def load_weights(self, directory: Path, version: int) -> None:
+        """Load safetensors in HF layout; returns once every later completion uses them."""
+        ...

@@ -1,0 +1,123 @@
+"""A vLLM server by URL: /v1/completions with token ids, never text."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+
+from sweyard_sandbox.agents.protocol import FinishReason
+from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
+
+RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
+"""503 is what vLLM says while it is paused for a weight update."""
+RETRY_SECONDS = 0.5
+REMEDY = "start vLLM with --logprobs-mode processed_logprobs and let nothing between strip response fields"
+
+
+class VllmEngine:
+    """Client of one server. Its connections belong to the event loop that first uses it."""
+
+    def __init__(self, url: str, model: str, *, deadline_seconds: float = 1_800.0, api_key: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._model = model
+        self._deadline_seconds = deadline_seconds
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http: aiohttp.ClientSession | None = None
+        self._version = 0
+
+    @property
+    def name(self) -> str:
+        return self._url
+
+    async def check(self) -> None:
+        await self.complete([0], max_tokens=1, temperature=0.5, stop_token_ids=[], seed=0, cache_salt="check")
+
+    async def weight_version(self) -> int:
+        reply = await self._send("GET", "/weight_info", None)
+        version = reply.get("weight_version")
+        self._version = int(version) if str(version).isdigit() else 0
+        return self._version
+
+    async def complete(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        stop_token_ids: Sequence[int],
+        seed: int,
+        cache_salt: str,
+    ) -> Completion:
+        body = {
+            "model": self._model,
+            "prompt": list(prompt_ids),
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "top_p": 1.0,
+            "top_k": -1,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "stop_token_ids": list(stop_token_ids),
+            "seed": seed,
+            "logprobs": 0,
+            "return_token_ids": True,
+            "cache_salt": cache_salt,
+        }
+        reply = await self._send("POST", "/v1/completions", body)
+        return parse_completion(reply, prompt_ids, self._version, self._url)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        """One request, tried again while the server is paused, starting or gone, until the deadline."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._deadline_seconds
+        while True:
+            status, reply, problem = await self._try(method, path, body, give_up_at - loop.time())
+            if reply is not None:
+                return reply
+            if status is not None and status not in RETRY_STATUSES:
+                raise EngineError(f"{self._url}{path} answered {status}: {problem}")
+            if loop.time() + RETRY_SECONDS >= give_up_at:
+                raise EngineError(f"{self._url}{path} gave no answer in {self._deadline_seconds:g} s: {problem}")
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _try(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout_seconds: float
+    ) -> tuple[int | None, dict[str, Any] | None, str]:
+        """(status, JSON of a 200, what was wrong otherwise)."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(headers=self._headers, connector=aiohttp.TCPConnector(limit=0))
+        timeout = aiohttp.ClientTimeout(total=max(timeout_seconds, 0.001))
+        try:
+            async with self._http.request(method, self._url + path, json=body, timeout=timeout) as response:
+                if response.status == 200:
+                    return 200, await response.json(), ""
+                return response.status, None, (await response.text())[:500]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return None, None, f"{type(error).__name__}: {error}"
+
+
+def parse_completion(reply: dict[str, Any], prompt_ids: Sequence[int], version: int, url: str) -> Completion:
+    """Read one /v1/completions reply. Raises EngineUnfitError when what training needs is missing from it."""
+    choice = reply["choices"][0]
+    token_ids = choice.get("token_ids")
+    logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
+    missing = [
+        field
+        for field, value in (("choices[0].token_ids", token_ids), ("choices[0].logprobs.token_logprobs", logprobs))
+        if value is None
+    ]
+    if missing:
+        raise EngineUnfitError(f"{url} returns no {' and no '.join(missing)}, so nothing can be trained; {REMEDY}")
+    echoed = choice.get("prompt_token_ids")
+    if echoed is not None and list(echoed) != list(prompt_ids):
+        raise EngineUnfitError(f"{url} saw another prompt than it was sent ({len(echoed)} ids, {len(prompt_ids)} sent)")
+    if len(token_ids) != len(logprobs):
+        raise EngineUnfitError(f"{url} returned {len(token_ids)} ids and {len(logprobs)} logprobs; {REMEDY}")
+    finish = FinishReason.STOP if choice.get("finish_reason") == "stop" else FinishReason.LENGTH
+    return Completion(tuple(token_ids), tuple(float(value) for value in logprobs), version, finish)
