@@ -1,0 +1,1 @@
+"""Manifests: pure functions of names and specs."""

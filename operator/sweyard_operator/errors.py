@@ -1,0 +1,97 @@
+"""What can go wrong between the operator and the API server, as types."""
+
+import json
+from collections.abc import Mapping
+
+
+class OperatorError(Exception):
+    """Root of what this package raises on purpose."""
+
+
+class ApiError(OperatorError):
+    """The API server refused; `reason` and `message` are its own words."""
+
+    def __init__(self, status: int, reason: str, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UnauthorizedError(ApiError):
+    """401: the credentials are not accepted."""
+
+
+class ForbiddenError(ApiError):
+    """403: RBAC, quota, pod security or another admission rule; the message says which."""
+
+    @property
+    def is_quota(self) -> bool:
+        """True if a ResourceQuota or a limit of one said no."""
+        return "exceeded quota" in self.message or "failed quota" in self.message
+
+
+class NotFoundError(ApiError):
+    """404."""
+
+
+class AlreadyExistsError(ApiError):
+    """409 on create: an object of that name is there."""
+
+
+class ConflictError(ApiError):
+    """409: a precondition on UID or resourceVersion failed, or another manager owns the field."""
+
+
+class GoneError(ApiError):
+    """410: that resourceVersion is no longer known; list again."""
+
+
+class InvalidError(ApiError):
+    """422 or 400: the object breaks its schema or a rule."""
+
+
+class TooManyRequestsError(ApiError):
+    """429 that lasted beyond all retries."""
+
+
+class ServerError(ApiError):
+    """5xx that lasted beyond all retries."""
+
+
+class UnreachableError(OperatorError):
+    """No answer from the API server: refused, reset or timed out beyond all retries."""
+
+
+class StreamDeadError(OperatorError):
+    """A watch said nothing, not even a bookmark, for longer than a live one can."""
+
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    400: InvalidError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+}
+
+
+def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+    """The typed error of a reply with status >= 400; `body` is a Status object, or text from a proxy."""
+    reason, message = "", body[:1_000].decode(errors="replace")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        reason, message = str(answer.get("reason") or ""), str(answer.get("message") or message)
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    if reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    retry_after = headers.get("Retry-After", "")
+    seconds = float(retry_after) if retry_after.isdigit() else None
+    return kind(status, reason, message, retry_after_seconds=seconds)

@@ -1,0 +1,144 @@
+"""From a Plan to API calls, and from their answers to an Outcome."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from sweyard_operator.caches import Caches
+from sweyard_operator.cluster import Cluster
+from sweyard_operator.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from sweyard_operator.events import post_event
+from sweyard_operator.plan.plan import Deletion, Outcome, Plan, Refusal
+from sweyard_operator.resources import Manifest, name_of, namespace_of, resource_of
+
+logger = logging.getLogger(__name__)
+
+_MAX_PARALLEL_CALLS = 32
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Executor:
+    """Remembers what its last apply of each object left, and nothing else."""
+
+    def __init__(self, cluster: Cluster, caches: Caches) -> None:
+        self._cluster = cluster
+        self._caches = caches
+        self._applied: dict[tuple[str, str | None, str], tuple[str, str]] = {}
+
+    async def execute(self, plan: Plan, owner: Manifest) -> Outcome:
+        """Do what `plan` says for `owner`.
+
+        Raises ApiError and UnreachableError for what is neither a lost race nor a refusal.
+        """
+        deleted = await _in_parallel(self._delete, plan.delete)
+        refused = [refusal for manifest in plan.apply if (refusal := await self._apply(manifest)) is not None]
+        # Children may rely on what was to be applied (a NetworkPolicy comes before its pods).
+        created = [] if refused else await _in_parallel(self._create, plan.create)
+        for event in plan.events:
+            await post_event(self._cluster, owner, event)
+        if plan.status is not None:
+            await self.write_status(owner, plan.status)
+        return Outcome(
+            created=tuple(answer for answer in created if isinstance(answer, dict)),
+            existed=tuple(answer for answer in created if isinstance(answer, str)),
+            deleted=tuple(deletion for deletion, is_done in zip(plan.delete, deleted, strict=True) if is_done),
+            kept=tuple(deletion for deletion, is_done in zip(plan.delete, deleted, strict=True) if not is_done),
+            refused=(*refused, *(answer for answer in created if isinstance(answer, Refusal))),
+        )
+
+    async def write_status(self, owner: Manifest, status: dict[str, Any]) -> None:
+        """Server-side apply of the operator's share of the status, if `owner` does not show it already."""
+        shown = owner.get("status") or {}
+        if all(shown.get(name) == value for name, value in status.items()):
+            return
+        metadata = owner["metadata"]
+        identity = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
+        manifest = {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "metadata": identity,
+            "status": {name: value for name, value in status.items() if value is not None},
+        }
+        try:
+            await self._cluster.apply(manifest, subresource="status")
+        except (NotFoundError, ConflictError):
+            logger.info("gone before its status was written", extra={"object": name_of(owner)})
+
+    async def _delete(self, deletion: Deletion) -> bool:
+        try:
+            await self._cluster.delete(deletion)
+        except ConflictError:
+            return False
+        except NotFoundError:
+            # Already gone: what was wanted. The cache learns it from its watch.
+            return True
+        return True
+
+    async def _apply(self, manifest: Manifest) -> Refusal | None:
+        key = (str(manifest["kind"]), namespace_of(manifest), name_of(manifest))
+        digest = _digest(manifest)
+        live = self._caches.get(resource_of(manifest), key[1], key[2])
+        if live is not None and self._applied.get(key) == (digest, _edition(live)):
+            return None
+        try:
+            answer = await self._cluster.apply(manifest)
+        except (ForbiddenError, InvalidError) as error:
+            return _refusal(manifest, error)
+        self._applied[key] = (digest, _edition(answer))
+        self._caches.remember(answer)
+        return None
+
+    async def _create(self, manifest: Manifest) -> Manifest | str | Refusal:
+        try:
+            answer = await self._cluster.create(manifest)
+        except AlreadyExistsError:
+            return name_of(manifest)
+        except (ForbiddenError, InvalidError) as error:
+            return _refusal(manifest, error)
+        self._caches.remember(answer)
+        return answer
+
+
+def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusal:
+    reason = "Invalid"
+    if isinstance(error, ForbiddenError):
+        reason = "QuotaExceeded" if error.is_quota else "Forbidden"
+    return Refusal(name_of(manifest), reason, error.message)
+
+
+def _digest(manifest: Manifest) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _edition(live: Manifest) -> str:
+    """Changes when anybody changes what we applied: the generation, or the version of kinds that have none."""
+    metadata = live["metadata"]
+    return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"
+
+
+async def _in_parallel(call: Callable[[Item], Awaitable[Answer]], items: Iterable[Item]) -> list[Answer]:
+    """Results in order. The first error is raised after all calls have ended, so none runs on unseen."""
+    gate = asyncio.Semaphore(_MAX_PARALLEL_CALLS)
+
+    async def gated(item: Item) -> Answer:
+        async with gate:
+            return await call(item)
+
+    answers = await asyncio.gather(*(gated(item) for item in items), return_exceptions=True)
+    done: list[Answer] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        done.append(answer)
+    return done

@@ -1,0 +1,36 @@
+"""Prometheus metrics of the operator, in a registry of its own."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class Metrics:
+    """What dashboards and alerts read at /metrics."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        pool = ["namespace", "pool"]
+        self.passes = Counter(
+            "sweyard_passes", "Passes over objects by kind and result.", ["kind", "result"], registry=self.registry
+        )
+        self.pass_seconds = Histogram(
+            "sweyard_pass_seconds", "Duration of passes by kind.", ["kind"], registry=self.registry
+        )
+        self.queue_depth = Gauge("sweyard_queue_depth", "Objects waiting for a worker.", registry=self.registry)
+        self.watch_silence = Gauge(
+            "sweyard_watch_silence_seconds", "Silence of the most silent watch.", registry=self.registry
+        )
+        self.sandboxes = Gauge(
+            "sweyard_pool_sandboxes", "Sandboxes of a pool by state.", [*pool, "state"], registry=self.registry
+        )
+        self.sandboxes_created = Counter(
+            "sweyard_pool_sandboxes_created", "Sandbox pods created.", pool, registry=self.registry
+        )
+        self.sandbox_failures = Counter(
+            "sweyard_pool_sandbox_failures",
+            "Sandboxes that failed, by reason.",
+            [*pool, "reason"],
+            registry=self.registry,
+        )
+        self.holders_reaped = Counter(
+            "sweyard_pool_holders_reaped", "Holders whose Lease lapsed.", pool, registry=self.registry
+        )

@@ -1,0 +1,1 @@
+"""What exists: read from the caches and the API server into frozen values."""

@@ -1,0 +1,1 @@
+"""What should be done: pure functions of spec, observed state and time."""

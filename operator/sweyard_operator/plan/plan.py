@@ -1,0 +1,76 @@
+"""What a pass decided, as data: executed by `execute.py`, compared by tests."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sweyard_operator.resources import Manifest, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One object to delete, only if it is still the one that was seen."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    """Precondition: never a same-named successor."""
+    resource_version: str | None = None
+    """Precondition: not changed since it was looked at (a claim, a renewal). None: whatever its state."""
+    grace_period_seconds: int | None = None
+    """None: the object's own."""
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A sentence for `kubectl describe`."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Executed in this order: deletions, applies, creations, events, status."""
+
+    delete: tuple[Deletion, ...] = ()
+    """Gone or changed meanwhile is fine."""
+    apply: tuple[Manifest, ...] = ()
+    """Server-side apply in this order, skipped while the live object is what the last apply left."""
+    create: tuple[Manifest, ...] = ()
+    """POST, all at once, after every apply has succeeded; AlreadyExists is fine."""
+    status: dict[str, Any] | None = None
+    """The operator's whole share of the status; None leaves it as it is. Written only when it differs."""
+    events: tuple[Event, ...] = ()
+    requeue_after_seconds: float | None = None
+    """Look again after this long even if nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server said no to one child, for good until something changes."""
+
+    name: str
+    """Name of the child."""
+    reason: str
+    """QuotaExceeded, Forbidden or Invalid."""
+    message: str
+    """The API server's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    created: tuple[Manifest, ...] = ()
+    """As the API server returned them."""
+    existed: tuple[str, ...] = ()
+    """Names of creations that met an object of that name."""
+    deleted: tuple[Deletion, ...] = ()
+    """Deletions the API server accepted."""
+    kept: tuple[Deletion, ...] = ()
+    """Deletions refused since the object had changed."""
+    refused: tuple[Refusal, ...] = ()
+    """Applies and creations refused by quota, admission, RBAC or validation."""

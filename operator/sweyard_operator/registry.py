@@ -1,0 +1,9 @@
+"""Which controllers an operator runs."""
+
+from sweyard_operator.context import Controller, Operator
+from sweyard_operator.handlers.rollout_pool import RolloutPoolController
+
+
+def build_controllers(operator: Operator) -> list[Controller]:
+    """One controller a kind."""
+    return [RolloutPoolController(operator)]
