@@ -1,1 +1,1 @@
-"""A real Kubernetes on one Linux machine without Docker, for tests and demos."""
+"""A real Kubernetes on one machine without Docker: real nodes in namespaces, or only a control plane."""

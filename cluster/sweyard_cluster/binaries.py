@@ -1,0 +1,112 @@
+"""Building the pinned programs once, into a cache addressed by the content of their Go module."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ClusterError
+from .locking import exclusive
+from .paths import Cache
+from .recipes import GROUPS, Recipe, recipes_for
+from .terminal import Progress
+
+
+def content_key(files: Iterable[tuple[str, bytes]], flags: str) -> str:
+    """Sixteen hex digits over names, contents and build flags."""
+    digest = hashlib.sha256(flags.encode())
+    for name, content in files:
+        digest.update(f"\0{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def recipe_key(recipe: Recipe) -> str:
+    return content_key(((path.name, path.read_bytes()) for path in recipe.files), recipe.linker_flags())
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The built programs of a cache."""
+
+    cache: Cache
+    environment: Mapping[str, str]
+
+    def directory(self, recipe: Recipe) -> Path:
+        return self.cache.binaries / recipe_key(recipe)
+
+    def path(self, program: str) -> Path:
+        """Where a program lies; raises ClusterError if no recipe builds it."""
+        for recipe, _ in recipes_for([program]):
+            return self.directory(recipe) / program
+        raise ClusterError(f"no program {program!r} is built here")
+
+    def ensure(self, groups: Iterable[str], progress: Progress) -> None:
+        """Build what is missing of the groups; raises ClusterError with the compiler's words on failure."""
+        programs = [program for group in groups for program in GROUPS[group]]
+        missing = [program for program in programs if not self.path(program).exists()]
+        if not missing:
+            return
+        if shutil.which("go") is None:
+            raise ClusterError("go is missing: install Go 1.26 or later, it builds the cluster's programs once")
+        progress.say(f"Building {len(missing)} programs from source, once: about 10 minutes with empty caches")
+        for recipe, wanted in recipes_for(missing):
+            with exclusive(self.cache.binaries / f".{recipe_key(recipe)}.lock"):
+                self._build(recipe, [name for name in wanted if not self.path(name).exists()], progress)
+
+    def _build(self, recipe: Recipe, programs: list[str], progress: Progress) -> None:
+        if not programs:
+            return
+        target = self.directory(recipe)
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.cache.binaries) as scratch:
+            with progress.step(f"{', '.join(programs)} {recipe.version()}"):
+                self._compile(recipe, programs, Path(scratch), progress)
+            for program in programs:
+                built = Path(scratch) / program
+                check_version(built, recipe.version_command(program), recipe.version())
+                os.replace(built, target / program)
+
+    def _compile(self, recipe: Recipe, programs: list[str], output: Path, progress: Progress) -> None:
+        packages = [recipe.packages[program] for program in programs]
+        command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", recipe.linker_flags(), "-o",
+                   f"{output}/", *packages]  # fmt: skip
+        process = subprocess.Popen(
+            command, cwd=recipe.directory, env=self.go_environment(), stderr=subprocess.PIPE, text=True
+        )
+        lines: list[str] = []
+        with process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                lines.append(line.rstrip())
+                progress.note(f"({len(lines)} packages, {line.strip()})")
+        if process.returncode:
+            raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
+        if programs == ["etcd"] or len(packages) == 1:
+            self._name_output(recipe, programs[0], output)
+
+    def _name_output(self, recipe: Recipe, program: str, output: Path) -> None:
+        """A main package in our own module's root is named after the module, not after the program."""
+        built = next(output.iterdir())
+        if built.name != program:
+            built.rename(output / program)
+
+    def go_environment(self) -> dict[str, str]:
+        return {
+            **self.environment,
+            "CGO_ENABLED": "0",
+            "GOCACHE": str(self.cache.go_build),
+            "GOMODCACHE": str(self.cache.go_modules),
+            "GOFLAGS": "-modcacherw",
+        }
+
+
+def check_version(binary: Path, arguments: Iterable[str], version: str) -> None:
+    """Run the program's version command; raises ClusterError unless it names the pinned version."""
+    told = subprocess.run([binary, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    if told.returncode or version not in told.stdout + told.stderr:
+        said = (told.stdout + told.stderr).strip()[:200]
+        raise ClusterError(f"{binary.name} should be version {version} but says: {said}")

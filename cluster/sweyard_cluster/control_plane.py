@@ -1,0 +1,153 @@
+"""etcd, API server, controller manager and scheduler, on the host."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .api import Api
+from .binaries import Binaries
+from .paths import ClusterPaths
+from .pki import issue, make_authority, write_kubeconfig
+from .processes import ProcessTable
+from .spec import ClusterSpec
+
+ETCD = "etcd"
+API_SERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+READY_SECONDS = 120.0
+
+# A busy machine misses simulated heartbeats, and pods of a node once lost stay unready for good.
+PATIENT_NODE_MONITOR = ("--node-monitor-period=600s", "--node-monitor-grace-period=3600s")
+# Simulated nodes exist to load the API server with hundreds of pods a second.
+FAST_CLIENT = ("--kube-api-qps=5000", "--kube-api-burst=10000")
+AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, omitStages: [RequestReceived]}]\n"
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """Where the parts of one control plane lie."""
+
+    spec: ClusterSpec
+    paths: ClusterPaths
+    binaries: Binaries
+    processes: ProcessTable
+
+    def start(self) -> None:
+        """Start what does not run and wait until the API server serves; repeatable."""
+        self.make_credentials()
+        environment = self.binaries.environment
+        self.processes.start(ETCD, etcd_command(self.binaries.path(ETCD), self.spec, self.paths), environment)
+        (self.paths.root / "audit-policy.yaml").write_text(AUDIT_POLICY)
+        server = apiserver_command(self.binaries.path(API_SERVER), self.spec, self.paths)
+        self.processes.start(API_SERVER, server, environment)
+        api = Api(self.paths.kubeconfig)
+        self.processes.wait(API_SERVER, lambda: api.answers("/readyz"), READY_SECONDS)
+        manager = controller_manager_command(self.binaries.path(CONTROLLER_MANAGER), self.spec, self.paths)
+        self.processes.start(CONTROLLER_MANAGER, manager, environment)
+        scheduler = scheduler_command(self.binaries.path(SCHEDULER), self.spec, self.paths)
+        self.processes.start(SCHEDULER, scheduler, environment)
+        first_account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self.processes.wait(CONTROLLER_MANAGER, lambda: api.answers(first_account), READY_SECONDS)
+
+    def stop(self) -> None:
+        for name in (SCHEDULER, CONTROLLER_MANAGER, API_SERVER, ETCD):
+            self.processes.stop(name)
+
+    def make_credentials(self) -> None:
+        pki, server = self.paths.pki, self.spec.api_url
+        make_authority(pki)
+        issue(pki, "apiserver", "/CN=kube-apiserver", apiserver_names(self.spec))
+        issue(pki, "admin", "/O=system:masters/CN=sweyard-admin")
+        issue(pki, "kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client")
+        issue(pki, "controller-manager", "/CN=system:kube-controller-manager")
+        issue(pki, "scheduler", "/CN=system:kube-scheduler")
+        context = f"sweyard-{self.spec.name}"
+        for user in ("controller-manager", "scheduler"):
+            write_kubeconfig(self.paths.root / f"{user}.kubeconfig", server, pki, user, context)
+        write_kubeconfig(self.paths.kubeconfig, server, pki, "admin", context)
+
+
+def apiserver_names(spec: ClusterSpec) -> list[str]:
+    addresses = ["127.0.0.1", spec.addresses.host, spec.addresses.api_service]
+    names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+             "kubernetes.default.svc.cluster.local"]  # fmt: skip
+    return [f"IP:{address}" for address in addresses] + [f"DNS:{name}" for name in names]
+
+
+def etcd_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> list[str]:
+    """etcd without syncing to disk: a test cluster's data need not outlive the machine."""
+    client = f"http://127.0.0.1:{spec.addresses.etcd_port}"
+    peer = f"http://127.0.0.1:{spec.addresses.etcd_peer_port}"
+    return [
+        str(binary),
+        f"--data-dir={paths.etcd}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--quota-backend-bytes=4294967296",
+        "--log-level=warn",
+    ]
+
+
+def apiserver_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> list[str]:
+    pki = paths.pki
+    command = [
+        str(binary),
+        f"--etcd-servers=http://127.0.0.1:{spec.addresses.etcd_port}",
+        f"--bind-address={spec.api_host}",
+        f"--secure-port={spec.api_port}",
+        f"--tls-cert-file={pki}/apiserver.crt",
+        f"--tls-private-key-file={pki}/apiserver.key",
+        f"--client-ca-file={pki}/ca.crt",
+        f"--kubelet-certificate-authority={pki}/ca.crt",
+        f"--kubelet-client-certificate={pki}/kubelet-client.crt",
+        f"--kubelet-client-key={pki}/kubelet-client.key",
+        # A node's name is in no DNS.
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--service-account-key-file={pki}/sa.pub",
+        f"--service-account-signing-key-file={pki}/sa.key",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={spec.addresses.service_network}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        "--enable-aggregator-routing=true",
+    ]
+    if spec.control_plane_only:
+        # No Endpoints may hold a loopback address, and nothing could use the Service `kubernetes` here.
+        command += ["--endpoint-reconciler-type=none"]
+    else:
+        command += [f"--advertise-address={spec.addresses.host}"]
+    if spec.fake_nodes:
+        command += ["--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"]
+    if spec.audit:
+        command += [f"--audit-policy-file={paths.root}/audit-policy.yaml", f"--audit-log-path={paths.logs}/audit.log"]
+    return command
+
+
+def controller_manager_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> list[str]:
+    return [
+        str(binary),
+        f"--kubeconfig={paths.root}/controller-manager.kubeconfig",
+        "--secure-port=0",
+        f"--service-account-private-key-file={paths.pki}/sa.key",
+        f"--root-ca-file={paths.pki}/ca.crt",
+        f"--cluster-signing-cert-file={paths.pki}/ca.crt",
+        f"--cluster-signing-key-file={paths.pki}/ca.key",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        *((*PATIENT_NODE_MONITOR, *FAST_CLIENT) if spec.fake_nodes else ()),
+    ]
+
+
+def scheduler_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> list[str]:
+    return [
+        str(binary),
+        f"--kubeconfig={paths.root}/scheduler.kubeconfig",
+        "--secure-port=0",
+        "--leader-elect=false",
+        *(FAST_CLIENT if spec.fake_nodes else ()),
+    ]

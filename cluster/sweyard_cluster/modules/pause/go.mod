@@ -1,0 +1,3 @@
+module sweyard.dev/cluster/pause
+
+go 1.26

@@ -1,0 +1,57 @@
+"""Clusters shared by the whole session, made on first use and removed at the end.
+
+SWEYARD_TEST_API_SERVER and SWEYARD_TEST_CLUSTER name clusters of `python -m sweyard_cluster up --name NAME` to use
+instead, which saves their start while tests are written.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from sweyard_cluster.lifecycle import Tool
+from sweyard_cluster.paths import Cache, cache_root
+from sweyard_cluster.terminal import Progress
+from sweyard_cluster.testing import TestCluster, existing_cluster, shared_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_tool() -> Tool:
+    environment = dict(os.environ)
+    return Tool(Cache(cache_root(environment)), environment, Progress())
+
+
+@pytest.fixture(scope="session")
+def session_id(request: pytest.FixtureRequest) -> str:
+    """The same in all xdist workers of a session."""
+    worker = getattr(request.config, "workerinput", None)
+    return (worker["testrunuid"] if worker else uuid.uuid4().hex)[:8]
+
+
+ClusterOf = Callable[[str, int], AbstractContextManager[TestCluster]]
+
+
+@pytest.fixture(scope="session")
+def cluster_of(cluster_tool: Tool, session_id: str) -> ClusterOf:
+    def choose(variable: str, nodes: int) -> AbstractContextManager[TestCluster]:
+        if kept := os.environ.get(variable):
+            return existing_cluster(cluster_tool, kept)
+        return shared_cluster(cluster_tool, session_id, nodes)
+
+    return choose
+
+
+@pytest.fixture(scope="session")
+def api_server(cluster_of: ClusterOf) -> Iterator[TestCluster]:
+    """A real control plane without nodes: `.kubeconfig` and `.kubectl(*arguments)`."""
+    with cluster_of("SWEYARD_TEST_API_SERVER", 0) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(cluster_of: ClusterOf) -> Iterator[TestCluster]:
+    """A real cluster with one node; as root."""
+    with cluster_of("SWEYARD_TEST_CLUSTER", 1) as running:
+        yield running
