@@ -18,9 +18,9 @@ REMEDY = "start vLLM with --logprobs-mode processed_logprobs and let nothing bet
 class VllmEngine:
     """Client of one server. Its connections belong to the event loop that first uses it."""
 
-    def __init__(self, url: str, model: str, *, deadline_seconds: float = 1_800.0, api_key: str | None = None) -> None:
+    def __init__(self, url: str, *, deadline_seconds: float = 1_800.0, api_key: str | None = None) -> None:
         self._url = url.rstrip("/")
-        self._model = model
+        self._model: str | None = None
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._http: aiohttp.ClientSession | None = None
@@ -35,8 +35,8 @@ class VllmEngine:
 
     async def weight_version(self) -> int:
         reply = await self._send("GET", "/weight_info", None)
-        version = reply.get("weight_version")
-        self._version = int(version) if str(version).isdigit() else 0
+        version = str(reply.get("weight_version"))
+        self._version = int(version) if version.isdigit() else 0  # a server that was never updated has a word here
         return self._version
 
     async def complete(
@@ -50,7 +50,7 @@ class VllmEngine:
         cache_salt: str,
     ) -> Completion:
         body = {
-            "model": self._model,
+            "model": await self._served_model(),
             "prompt": list(prompt_ids),
             "max_tokens": max_tokens,
             "temperature": temperature,
@@ -71,6 +71,12 @@ class VllmEngine:
         if self._http is not None:
             await self._http.close()
             self._http = None
+
+    async def _served_model(self) -> str:
+        if self._model is None:
+            reply = await self._send("GET", "/v1/models", None)
+            self._model = str(reply["data"][0]["id"])
+        return self._model
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """One request, tried again while the server is paused, starting or gone, until the deadline."""
@@ -107,12 +113,9 @@ def parse_completion(reply: dict[str, Any], prompt_ids: Sequence[int], version: 
     choice = reply["choices"][0]
     token_ids = choice.get("token_ids")
     logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
-    missing = [
-        field
-        for field, value in (("choices[0].token_ids", token_ids), ("choices[0].logprobs.token_logprobs", logprobs))
-        if value is None
-    ]
-    if missing:
+    fields = {"choices[0].token_ids": token_ids, "choices[0].logprobs.token_logprobs": logprobs}
+    missing = [name for name, value in fields.items() if value is None]
+    if token_ids is None or logprobs is None:
         raise EngineUnfitError(f"{url} returns no {' and no '.join(missing)}, so nothing can be trained; {REMEDY}")
     echoed = choice.get("prompt_token_ids")
     if echoed is not None and list(echoed) != list(prompt_ids):

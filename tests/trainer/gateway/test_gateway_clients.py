@@ -1,0 +1,195 @@
+"""One contract for both ways to a gateway: in this process and over HTTP."""
+
+import asyncio
+import itertools
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from sweyard_sandbox.agents.protocol import FinishReason, Message
+from sweyard_trainer.engine.engine import EngineError
+from sweyard_trainer.engine.fake import FakeEngine, fake_logprob
+from sweyard_trainer.gateway.admin_app import admin_app
+from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, HttpSession, InProcessGateway
+from sweyard_trainer.gateway.gateway import Gateway, Limits, SessionUnknownError, call_seed
+from sweyard_trainer.gateway.public_app import public_app
+from sweyard_trainer.gateway.rendering import ChatRenderer
+
+LIMITS = Limits(max_prompt_tokens=300, max_response_tokens=400, max_tokens_per_turn=60)
+USER = Message("user", "hello world")
+
+
+@asynccontextmanager
+async def serving(app: Starlette) -> AsyncIterator[str]:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+@pytest.fixture
+def engine(renderer: ChatRenderer) -> FakeEngine:
+    return FakeEngine(lambda prompt, seed: renderer.reply_ids(f"reply to {len(prompt)}"), version=7)
+
+
+@pytest.fixture
+def gateway(renderer: ChatRenderer) -> Gateway:
+    return Gateway(renderer, LIMITS)
+
+
+def tokens() -> Callable[[], str]:
+    numbers: Iterator[int] = itertools.count()
+    return lambda: f"secret-{next(numbers)}"
+
+
+@pytest.fixture(params=["in-process", "http"])
+async def client(request: pytest.FixtureRequest, gateway: Gateway, engine: FakeEngine) -> AsyncIterator[GatewayClient]:
+    if request.param == "in-process":
+        yield InProcessGateway(gateway, [engine], new_token=tokens())
+        return
+    apps = (public_app(gateway), admin_app(gateway, lambda url: engine))
+    async with serving(apps[0]) as public, serving(apps[1]) as admin:
+        over_http = HttpGateway(public, admin, ["http://engine"], new_token=tokens())
+        yield over_http
+        await over_http.close()
+
+
+async def test_a_session_records_what_the_engine_produced(
+    client: GatewayClient, engine: FakeEngine, renderer: ChatRenderer
+) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("3/task/0", temperature=1.0, seed=5)
+    first = await session.chat([USER])
+    second = await session.chat([USER, Message("assistant", first.content), Message("tool", "ok")])
+    record = await client.finish_session("3/task/0")
+    (segment,) = record.segments
+    replies = [renderer.reply_ids(first.content), renderer.reply_ids(second.content)]
+    assert segment.token_ids[segment.loss_mask].tolist() == replies[0] + replies[1]
+    assert segment.token_ids.tolist() == [*engine.prompts[1], *replies[1]]
+    expected = [fake_logprob(call_seed(5, call), position) for call in (0, 1) for position in range(len(replies[call]))]
+    assert segment.logprobs[segment.loss_mask] == pytest.approx(expected)
+    assert set(segment.weight_versions[segment.loss_mask].tolist()) == {7}
+    assert (record.num_forks, record.truncated) == (0, False)
+    assert first.num_tokens == len(replies[0])
+    assert first.finish_reason is FinishReason.STOP
+
+
+async def test_the_prefix_cache_is_salted_with_the_weight_version(client: GatewayClient, engine: FakeEngine) -> None:
+    await client.use_weights(7)
+    await (await client.open_session("a", temperature=1.0, seed=0)).chat([USER])
+    assert engine.salts == ["weights-7"]
+
+
+async def test_engines_that_do_not_confirm_the_version_are_refused(client: GatewayClient) -> None:
+    with pytest.raises(EngineError, match="serves weight version 8"):
+        await client.use_weights(8)
+
+
+async def test_a_reply_cut_by_the_turn_limit_is_truncated(client: GatewayClient) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    reply = await session.chat([USER], max_tokens=2)
+    assert (reply.finish_reason, reply.num_tokens) == (FinishReason.LENGTH, 2)
+    assert (await client.finish_session("a")).truncated
+
+
+async def test_an_observation_that_fills_the_context_ends_as_truncated(client: GatewayClient) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    first = await session.chat([USER])
+    reply = await session.chat([USER, Message("assistant", first.content), Message("tool", "x y z " * 300)])
+    assert (reply.finish_reason, reply.num_tokens, reply.content) == (FinishReason.LENGTH, 0, "")
+    record = await client.finish_session("a")
+    assert record.truncated
+    assert record.segments[0].loss_mask.sum() == first.num_tokens
+
+
+async def test_a_first_prompt_beyond_its_limit_is_never_sampled(client: GatewayClient, engine: FakeEngine) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    assert (await session.chat([Message("user", "x y z " * 300)])).num_tokens == 0
+    assert engine.prompts == []
+
+
+async def test_a_dead_engine_is_infrastructure(client: GatewayClient, engine: FakeEngine) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    engine.failures_left = 1
+    with pytest.raises(EngineError, match="is down"):
+        await session.chat([USER])
+    assert (await session.chat([USER])).content
+
+
+async def test_a_finished_session_can_be_used_no_more(client: GatewayClient) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    await client.finish_session("a")
+    with pytest.raises(SessionUnknownError):
+        await session.chat([USER])
+    with pytest.raises(SessionUnknownError):
+        await client.finish_session("a")
+
+
+async def test_a_session_id_is_never_taken_twice(client: GatewayClient) -> None:
+    await client.use_weights(7)
+    await client.open_session("a", temperature=1.0, seed=0)
+    with pytest.raises(ValueError, match="exists already"):
+        await client.open_session("a", temperature=1.0, seed=0)
+
+
+async def test_a_restarted_gateway_is_told_again_which_weights_to_use(
+    renderer: ChatRenderer, engine: FakeEngine
+) -> None:
+    old, new = Gateway(renderer, LIMITS), Gateway(renderer, LIMITS)
+    async with (
+        serving(public_app(old)) as public,
+        serving(admin_app(old, lambda url: engine)) as admin,
+        serving(public_app(new)) as new_public,
+        serving(admin_app(new, lambda url: engine)) as new_admin,
+    ):
+        client = HttpGateway(public, admin, ["http://engine"], new_token=tokens())
+        await client.use_weights(7)
+        client._url, client._admin_url = new_public, new_admin
+        session = await client.open_session("a", temperature=1.0, seed=0)
+        assert (await session.chat([USER])).content
+        await client.close()
+
+
+async def test_abandoned_sessions_are_forgotten(renderer: ChatRenderer) -> None:
+    now = [0.0]
+    gateway = Gateway(renderer, LIMITS, session_ttl_seconds=10, clock=lambda: now[0])
+    gateway.create_session("old", "t1", temperature=1.0, seed=0)
+    now[0] = 11.0
+    gateway.create_session("new", "t2", temperature=1.0, seed=0)
+    assert gateway.num_sessions == 1
+    with pytest.raises(SessionUnknownError):
+        gateway.session_of_token("t1")
+
+
+async def test_a_token_opens_only_its_own_session_and_guesses_are_counted(
+    gateway: Gateway, engine: FakeEngine, renderer: ChatRenderer
+) -> None:
+    async with serving(public_app(gateway)) as public, aiohttp.ClientSession() as http:
+        await gateway.use_engines([engine], 7)
+        gateway.create_session("a", "token-a", temperature=1.0, seed=0)
+        gateway.create_session("b", "token-b", temperature=1.0, seed=0)
+        await HttpSession(http, public, "token-a").chat([USER])
+        with pytest.raises(SessionUnknownError):
+            await HttpSession(http, public, "guess").chat([USER])
+        gateway.finish_session("a")
+        with pytest.raises(SessionUnknownError):
+            await HttpSession(http, public, "token-a").chat([USER])
+        assert gateway.finish_session("b").segments == ()
+        assert gateway.num_refused == 2

@@ -1,0 +1,109 @@
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from sweyard_trainer.engine.fake import FakeEngine
+from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.public_app import public_app
+from sweyard_trainer.gateway.rendering import ChatRenderer
+
+TEXT = 'I look first. <function=search></function> then <function=finish>{"a": "\u00e9"}</function>'
+QUESTION = {"role": "user", "content": "hello"}
+
+
+@pytest.fixture
+async def http(renderer: ChatRenderer) -> Any:
+    gateway = Gateway(renderer, Limits(200, 400, 300))
+    engine = FakeEngine(lambda prompt, seed: renderer.reply_ids(TEXT))
+    await gateway.use_engines([engine], 0)
+    gateway.create_session("a", "key", temperature=1.0, seed=0)
+    transport = httpx.ASGITransport(public_app(gateway))
+    headers = {"Authorization": "Bearer key"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers) as client:
+        client.gateway = gateway  # type: ignore[attr-defined]
+        client.engine = engine  # type: ignore[attr-defined]
+        yield client
+
+
+def streamed(body: str) -> tuple[str, list[dict[str, Any]]]:
+    events = [line.removeprefix("data: ") for line in body.split("\n\n") if line.startswith("data: ")]
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(event) for event in events[:-1]]
+    return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks), chunks
+
+
+async def test_streaming_and_not_give_the_same_text_and_lose_none_of_it(http: Any, renderer: ChatRenderer) -> None:
+    plain = (await http.post("/v1/chat/completions", json={"messages": [QUESTION]})).json()
+    reply = plain["choices"][0]["message"]
+    assert reply == {"role": "assistant", "content": TEXT}
+    assert plain["choices"][0]["finish_reason"] == "stop"
+    assert plain["usage"]["completion_tokens"] == len(renderer.reply_ids(TEXT))
+    assert plain["usage"]["prompt_tokens"] == len(http.engine.prompts[0])
+    history = [QUESTION, reply, {"role": "tool", "content": "ok", "tool_call_id": "1"}]
+    body = {"messages": history, "stream": True}
+    text, chunks = streamed((await http.post("/v1/chat/completions", json=body)).text)
+    assert text == TEXT
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    record = http.gateway.finish_session("a")
+    assert record.num_forks == 0
+    assert record.segments[0].token_ids[record.segments[0].loss_mask].tolist() == renderer.reply_ids(TEXT) * 2
+
+
+async def test_text_parts_are_joined(http: Any, renderer: ChatRenderer) -> None:
+    parts = [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]
+    await http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": parts}]})
+    await http.post("/v1/chat/completions", json={"messages": [QUESTION]})
+    assert http.engine.prompts[0] == http.engine.prompts[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        pytest.param({"messages": []}, "messages", "at least 1", id="no messages"),
+        pytest.param({}, "messages", "required", id="messages missing"),
+        pytest.param({"messages": [{"role": "robot", "content": ""}]}, "messages.0.role", "system", id="unknown role"),
+        pytest.param({"messages": [QUESTION], "top_p": 0.9}, "top_p", "cannot be set", id="top-p"),
+        pytest.param({"messages": [QUESTION], "top_k": 20}, "top_k", "cannot be set", id="top-k"),
+        pytest.param({"messages": [QUESTION], "n": 2}, "n", "cannot be set", id="two replies"),
+        pytest.param({"messages": [QUESTION], "stop": ["x"]}, "stop", "cannot be set", id="stop words"),
+        pytest.param({"messages": [QUESTION], "max_tokens": 0}, "max_tokens", "greater", id="no tokens"),
+        pytest.param(
+            {"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]},
+            "messages",
+            "tool_calls",
+            id="structured calls",
+        ),
+    ],
+)
+async def test_bad_requests_are_refused_with_the_field_and_a_reason(
+    http: Any, body: dict[str, Any], param: str, words: str
+) -> None:
+    response = await http.post("/v1/chat/completions", json=body)
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["param"]) == (400, "invalid_request_error", param)
+    assert words in error["message"]
+    assert http.engine.prompts == []
+
+
+async def test_sampling_parameters_of_the_client_are_ignored(http: Any) -> None:
+    body = {"messages": [QUESTION], "temperature": 0.1, "seed": 3, "top_p": 1.0, "user": "x"}
+    assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+
+
+async def test_a_body_that_is_not_json_is_a_bad_request(http: Any) -> None:
+    response = await http.post("/v1/chat/completions", content=b"{not json")
+    assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_an_unavailable_engine_is_503_also_in_a_stream(http: Any) -> None:
+    http.engine.failures_left = 2
+    response = await http.post("/v1/chat/completions", json={"messages": [QUESTION]})
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "engine_unavailable")
+    streamed_error = await http.post("/v1/chat/completions", json={"messages": [QUESTION], "stream": True})
+    assert "engine_unavailable" in streamed_error.text
+
+
+async def test_models_are_listed(http: Any) -> None:
+    assert (await http.get("/v1/models")).json()["data"][0]["id"] == "policy"

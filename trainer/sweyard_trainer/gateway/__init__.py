@@ -1,0 +1,1 @@
+"""The gateway: conversations in, exact token records out."""

@@ -1,0 +1,167 @@
+"""Two ways to a gateway with one behaviour: in this process, or over HTTP."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+
+from sweyard_sandbox.agents.protocol import ChatSession, FinishReason, Message, Reply
+from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
+from sweyard_trainer.gateway.gateway import Gateway, SessionRecord, SessionUnknownError
+from sweyard_trainer.gateway.wire import decode_record
+
+
+class GatewayClient(Protocol):
+    """What a rollout worker needs of a gateway."""
+
+    async def use_weights(self, version: int) -> None:
+        """Sample with `version` from here on, on the engines that confirm it. Raises EngineError, EngineUnfitError."""
+        ...
+
+    async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
+        """Begin an attempt under an id that was never used before. Raises EngineError."""
+        ...
+
+    async def finish_session(self, session_id: str) -> SessionRecord:
+        """End it and take its tokens. Raises SessionUnknownError, EngineError."""
+        ...
+
+    async def close(self) -> None:
+        """Free connections and embedded engines."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessSession:
+    """ChatSession of a gateway in this process."""
+
+    gateway: Gateway
+    session_id: str
+
+    async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
+        """See ChatSession."""
+        return (await self.gateway.chat(self.session_id, messages, max_tokens=max_tokens)).reply
+
+
+class InProcessGateway:
+    """GatewayClient of a gateway in this process."""
+
+    def __init__(self, gateway: Gateway, engines: Sequence[Engine], *, new_token: Callable[[], str]) -> None:
+        self._gateway = gateway
+        self._engines = engines
+        self._new_token = new_token
+
+    async def use_weights(self, version: int) -> None:
+        await self._gateway.use_engines(self._engines, version)
+
+    async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
+        self._gateway.create_session(session_id, self._new_token(), temperature=temperature, seed=seed)
+        return InProcessSession(self._gateway, session_id)
+
+    async def finish_session(self, session_id: str) -> SessionRecord:
+        return self._gateway.finish_session(session_id)
+
+    async def close(self) -> None:
+        for engine in self._engines:
+            await engine.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSession:
+    """ChatSession over the public port; a command-line agent in a sandbox uses the same `url` and `token`."""
+
+    http: aiohttp.ClientSession
+    url: str
+    token: str
+
+    async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
+        """See ChatSession. Never sent twice: a repeated call would be a second reply."""
+        body: dict[str, Any] = {
+            "model": "policy",
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+        }
+        if max_tokens is not None:
+            body["max_tokens"] = max_tokens
+        headers = {"Authorization": f"Bearer {self.token}"}
+        status, reply = await _call(self.http, "POST", f"{self.url}/v1/chat/completions", body, headers)
+        if status == 401:
+            raise SessionUnknownError(_message(reply))
+        if reply.get("error", {}).get("code") == "engine_unfit":
+            raise EngineUnfitError(_message(reply))
+        if status != 200:
+            raise EngineError(_message(reply))
+        choice = reply["choices"][0]
+        finish = FinishReason(choice["finish_reason"])
+        return Reply(choice["message"]["content"], finish, reply["usage"]["completion_tokens"])
+
+
+class HttpGateway:
+    """GatewayClient of a gateway elsewhere. Tells a restarted gateway again which weights to use."""
+
+    def __init__(self, url: str, admin_url: str, engine_urls: Sequence[str], *, new_token: Callable[[], str]) -> None:
+        self._url = url.rstrip("/")
+        self._admin_url = admin_url.rstrip("/")
+        self._engine_urls = list(engine_urls)
+        self._new_token = new_token
+        self._version = 0
+        self._http: aiohttp.ClientSession | None = None
+
+    async def use_weights(self, version: int) -> None:
+        self._version = version
+        status, reply = await self._admin("PUT", "/weights", {"version": version, "engines": self._engine_urls})
+        if status == 424:
+            raise EngineUnfitError(_message(reply))
+        if status != 200:
+            raise EngineError(_message(reply))
+
+    async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
+        token = self._new_token()
+        body = {"id": session_id, "token": token, "temperature": temperature, "seed": seed}
+        body["weight_version"] = self._version
+        status, reply = await self._admin("POST", "/sessions", body)
+        if status == 409 and "weight_version" in reply:
+            await self.use_weights(self._version)
+            status, reply = await self._admin("POST", "/sessions", body)
+        if status == 409 and "message" in reply:
+            raise ValueError(_message(reply))
+        if status != 201:
+            raise EngineError(_message(reply))
+        return HttpSession(self._client(), self._url, token)
+
+    async def finish_session(self, session_id: str) -> SessionRecord:
+        status, reply = await self._admin("POST", "/sessions/finish", {"id": session_id})
+        if status == 404:
+            raise SessionUnknownError(_message(reply))
+        if status != 200:
+            raise EngineError(_message(reply))
+        return await asyncio.to_thread(decode_record, reply)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            connector = aiohttp.TCPConnector(limit=0)
+            self._http = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
+        return self._http
+
+    async def _admin(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return await _call(self._client(), method, self._admin_url + path, body, {})
+
+
+async def _call(
+    http: aiohttp.ClientSession, method: str, url: str, body: dict[str, Any], headers: dict[str, str]
+) -> tuple[int, dict[str, Any]]:
+    try:
+        async with http.request(method, url, json=body, headers=headers) as response:
+            return response.status, await response.json(content_type=None)
+    except (aiohttp.ClientError, ValueError) as error:
+        raise EngineError(f"gateway {url}: {type(error).__name__}: {error}") from error
+
+
+def _message(reply: dict[str, Any]) -> str:
+    return str(reply.get("message") or reply.get("error", {}).get("message") or reply)

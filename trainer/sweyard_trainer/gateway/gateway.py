@@ -1,0 +1,221 @@
+"""Gateway: sessions, engines, the weight version, and one reply at a time.
+
+It sets the sampling parameters whatever a client asks: only then are the recorded logprobs those of the policy.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
+from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.engine.engine import Completion, Engine, EngineError
+from sweyard_trainer.gateway.conversation import Conversation, Opening
+from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.trajectory import Segment
+
+LONG_CONVERSATION_CHARACTERS = 20_000
+"""Conversations longer than this are tokenised beside the event loop, which other sessions wait for."""
+
+
+class SessionUnknownError(SweyardError, KeyError):
+    """No session has this id, or this token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one attempt may use, in tokens."""
+
+    max_prompt_tokens: int
+    max_response_tokens: int
+    """Added to the first prompt, observations included."""
+    max_tokens_per_turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply and what it was given to."""
+
+    reply: Reply
+    num_prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What a finished session leaves."""
+
+    segments: tuple[Segment, ...]
+    num_forks: int
+    truncated: bool
+    """A reply was cut by a token limit, or had no room to begin."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One attempt's conversation with the model."""
+
+    id: str
+    token: str
+    temperature: float
+    seed: int
+    conversation: Conversation
+    limits: Limits
+    first_prompt_tokens: int | None = None
+    num_calls: int = 0
+    truncated: bool = False
+    last_used: float = 0.0
+
+
+@dataclass(slots=True)
+class EngineSet:
+    """The engines that confirmed the current weight version, and how busy each is."""
+
+    version: int = 0
+    engines: list[Engine] = field(default_factory=list)
+    load: dict[str, int] = field(default_factory=dict)
+
+    def choose(self, preferred: str) -> Engine:
+        """The least busy one; among equals the same one for the same session, for its prefix cache."""
+        if not self.engines:
+            raise EngineError(f"no engine has confirmed weight version {self.version}")
+        ring = sorted(self.engines, key=lambda engine: hashlib.blake2b(f"{preferred}/{engine.name}".encode()).digest())
+        return min(ring, key=lambda engine: self.load.get(engine.name, 0))
+
+
+class Gateway:
+    """Answers chats by sampling from engines, and keeps every token. One event loop, no locks needed."""
+
+    def __init__(
+        self,
+        renderer: ChatRenderer,
+        limits: Limits,
+        *,
+        session_ttl_seconds: float = 86_400.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._renderer = renderer
+        self._limits = limits
+        self._session_ttl_seconds = session_ttl_seconds
+        self._clock = clock
+        self._engines = EngineSet()
+        self._sessions: dict[str, Session] = {}
+        self._by_token: dict[str, Session] = {}
+        self.num_refused = 0
+        """Calls with an unknown id or token."""
+
+    @property
+    def weight_version(self) -> int:
+        """Version that replies are sampled with."""
+        return self._engines.version
+
+    @property
+    def has_engines(self) -> bool:
+        """False until engines have confirmed a version."""
+        return bool(self._engines.engines)
+
+    @property
+    def num_sessions(self) -> int:
+        """Sessions under way."""
+        return len(self._sessions)
+
+    async def use_engines(self, engines: Sequence[Engine], version: int) -> list[str]:
+        """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does."""
+        confirmed = [engine for engine in engines if await engine.weight_version() == version]
+        if not confirmed:
+            names = ", ".join(engine.name for engine in engines)
+            raise EngineError(f"none of the engines ({names}) serves weight version {version}")
+        self._engines = EngineSet(version, confirmed)
+        return [engine.name for engine in confirmed]
+
+    def create_session(self, session_id: str, token: str, *, temperature: float, seed: int) -> None:
+        """Begin an attempt. `token` is the secret that authorises its calls; ids and tokens are never used again."""
+        if session_id in self._sessions or token in self._by_token:
+            raise ValueError(f"session {session_id} exists already")
+        self._drop_abandoned()
+        conversation = Conversation(self._renderer)
+        session = Session(session_id, token, temperature, seed, conversation, self._limits, last_used=self._clock())
+        self._sessions[session_id] = session
+        self._by_token[token] = session
+
+    def finish_session(self, session_id: str) -> SessionRecord:
+        """End an attempt and hand over its tokens; its token is worth nothing from here on."""
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            raise self._unknown(f"there is no session {session_id}")
+        del self._by_token[session.token]
+        return SessionRecord(session.conversation.segments(), session.conversation.num_forks, session.truncated)
+
+    def session_of_token(self, token: str) -> str:
+        """The session that `token` authorises. Raises SessionUnknownError."""
+        session = self._by_token.get(token)
+        if session is None:
+            raise self._unknown("this token belongs to no running session")
+        return session.id
+
+    async def chat(self, session_id: str, messages: Sequence[Message], *, max_tokens: int | None = None) -> Answer:
+        """Reply to `messages`. Raises EngineError, EngineUnfitError, SessionUnknownError."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise self._unknown(f"there is no session {session_id}")
+        session.last_used = self._clock()
+        opening = await self._open(session, messages)
+        room = self._room(session, len(opening.prompt_ids), max_tokens)
+        if room <= 0:
+            session.truncated = True
+            return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
+        completion = await self._sample(session, opening.prompt_ids, room)
+        reply = session.conversation.close(opening, completion)
+        session.truncated |= completion.finish_reason is FinishReason.LENGTH
+        answer = Reply(reply.content, completion.finish_reason, len(completion.token_ids))
+        return Answer(answer, len(opening.prompt_ids))
+
+    async def _open(self, session: Session, messages: Sequence[Message]) -> Opening:
+        if sum(len(message.content) for message in messages) > LONG_CONVERSATION_CHARACTERS:
+            return await asyncio.to_thread(session.conversation.open, messages)
+        return session.conversation.open(messages)
+
+    async def _sample(self, session: Session, prompt_ids: Sequence[int], max_tokens: int) -> Completion:
+        engines = self._engines
+        engine = engines.choose(session.id)
+        seed = call_seed(session.seed, session.num_calls)
+        session.num_calls += 1
+        engines.load[engine.name] = engines.load.get(engine.name, 0) + 1
+        try:
+            return await engine.complete(
+                prompt_ids,
+                max_tokens=max_tokens,
+                temperature=session.temperature,
+                stop_token_ids=self._renderer.stop_token_ids,
+                seed=seed,
+                cache_salt=f"weights-{engines.version}",
+            )
+        finally:
+            engines.load[engine.name] -= 1
+
+    def _drop_abandoned(self) -> None:
+        """Forget sessions whose trainer died before it could finish them."""
+        oldest = self._clock() - self._session_ttl_seconds
+        for session in [session for session in self._sessions.values() if session.last_used < oldest]:
+            self.finish_session(session.id)
+
+    def _room(self, session: Session, prompt_tokens: int, max_tokens: int | None) -> int:
+        """Tokens that the next reply may have; 0 or less if the prompt has filled the context."""
+        limits = session.limits
+        if session.first_prompt_tokens is None:
+            session.first_prompt_tokens = prompt_tokens
+        if session.first_prompt_tokens > limits.max_prompt_tokens:
+            return 0
+        left = session.first_prompt_tokens + limits.max_response_tokens - prompt_tokens
+        return min(left, limits.max_tokens_per_turn, max_tokens or limits.max_tokens_per_turn)
+
+    def _unknown(self, message: str) -> SessionUnknownError:
+        self.num_refused += 1
+        return SessionUnknownError(message)
+
+
+def call_seed(session_seed: int, call: int) -> int:
+    """Seed of one reply: counter-based, so that it depends on nothing else that runs."""
+    digest = hashlib.blake2b(f"{session_seed}/{call}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 2

@@ -1,0 +1,102 @@
+"""Chat template and tokenizer, used so that nothing that an engine produced is ever tokenised again.
+
+A conversation's first prompt is rendered whole. Later turns add a delta: the text that the template puts after an
+assistant message's content up to the next reply, found by rendering a two-message probe conversation. The border lies
+directly behind the engine's own stop token, a special token, so tokenising the delta alone is exact.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from transformers import AutoTokenizer
+
+from sweyard_sandbox.agents.protocol import Message
+from sweyard_sandbox.errors import SweyardError
+
+PROBE_REPLY = "sweyard-probe-reply"
+"""Content of the probe's assistant message; a word that no template changes."""
+
+
+class TemplateUnfitError(SweyardError, ValueError):
+    """A chat template that cannot be extended turn by turn."""
+
+
+class Tokenizer(Protocol):
+    """What is used of a transformers tokenizer."""
+
+    eos_token_id: int | None
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
+
+    def encode(self, text: str, *, add_special_tokens: bool = ...) -> list[int]: ...
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = ...) -> str: ...
+
+    def convert_ids_to_tokens(self, token_id: int) -> str: ...
+
+
+class ChatRenderer:
+    """Renders the conversations of one model."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._end_id = _end_of_turn_id(tokenizer)
+        self._end_text = tokenizer.convert_ids_to_tokens(self._end_id)
+
+    @classmethod
+    def load(cls, directory: Path) -> "ChatRenderer":
+        """From a directory in HF layout. Raises TemplateUnfitError."""
+        return cls(AutoTokenizer.from_pretrained(directory))
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """Tokens that end a reply."""
+        return (self._end_id,)
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """A whole conversation, up to where the next reply begins."""
+        return self._encode(self._render(messages, reply_follows=True))
+
+    def delta_ids(self, messages: Sequence[Message], *, reply_ended: bool) -> list[int]:
+        """What follows a reply: `messages`, up to where the next reply begins.
+
+        `reply_ended` says that the reply's own ids end with the stop token; a reply that was cut off gets one here.
+        """
+        probe = [Message("user", "?"), Message("assistant", PROBE_REPLY)]
+        rendered = self._render([*probe, *messages], reply_follows=True)
+        text = rendered[rendered.rindex(PROBE_REPLY) + len(PROBE_REPLY) :]
+        if not text.startswith(self._end_text):
+            raise TemplateUnfitError(
+                f"the chat template ends an assistant message by {text[:20]!r}, not by its stop token"
+            )
+        return self._encode(text[len(self._end_text) :] if reply_ended else text)
+
+    def reply_ids(self, content: str) -> list[int]:
+        """A scripted reply as an engine would have produced it, stop token included."""
+        return [*self._encode(content), self._end_id]
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """A reply as a client sees it: without its stop token, everything else kept."""
+        ids = token_ids[:-1] if token_ids and token_ids[-1] == self._end_id else token_ids
+        return self._tokenizer.decode(ids, skip_special_tokens=False)
+
+    def _render(self, messages: Sequence[Message], *, reply_follows: bool) -> str:
+        conversation = [{"role": message.role, "content": message.content} for message in messages]
+        text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=reply_follows)
+        assert isinstance(text, str)
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _end_of_turn_id(tokenizer: Tokenizer) -> int:
+    """The token that the template puts behind an assistant message; must be one special token of the tokenizer."""
+    conversation = [{"role": "user", "content": "?"}, {"role": "assistant", "content": PROBE_REPLY}]
+    text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=False)
+    tail = text[text.rindex(PROBE_REPLY) + len(PROBE_REPLY) :].strip()
+    ids = tokenizer.encode(tail, add_special_tokens=False) if tail else []
+    if len(ids) != 1:
+        raise TemplateUnfitError(f"the chat template ends an assistant message by {tail!r}, which is not one token")
+    return ids[0]

@@ -1,0 +1,36 @@
+"""Token records as JSON, exact: arrays travel as base64 of their little-endian bytes."""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.trajectory import Segment
+
+COLUMNS = {"token_ids": "<i4", "loss_mask": "|b1", "logprobs": "<f4", "weight_versions": "<i4"}
+
+
+def encode_segment(segment: Segment) -> dict[str, str]:
+    """A Segment as JSON-able data."""
+    return {
+        name: base64.b64encode(np.asarray(getattr(segment, name), dtype).tobytes()).decode()
+        for name, dtype in COLUMNS.items()
+    }
+
+
+def decode_segment(data: dict[str, str]) -> Segment:
+    """Inverse of `encode_segment`."""
+    return Segment(**{name: np.frombuffer(base64.b64decode(data[name]), dtype) for name, dtype in COLUMNS.items()})
+
+
+def encode_record(record: SessionRecord) -> dict[str, Any]:
+    """A SessionRecord as JSON-able data."""
+    segments = [encode_segment(segment) for segment in record.segments]
+    return {"segments": segments, "num_forks": record.num_forks, "truncated": record.truncated}
+
+
+def decode_record(data: dict[str, Any]) -> SessionRecord:
+    """Inverse of `encode_record`."""
+    segments = tuple(decode_segment(segment) for segment in data["segments"])
+    return SessionRecord(segments, data["num_forks"], data["truncated"])
