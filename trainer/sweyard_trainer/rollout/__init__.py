@@ -1,0 +1,1 @@
+"""Rollouts: attempts at tasks, in groups, in steps."""

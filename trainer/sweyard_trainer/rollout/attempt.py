@@ -1,0 +1,229 @@
+"""One attempt: claim a sandbox, let the agent work, take its patch, grade it in a fresh sandbox.
+
+Every wait has a deadline, every sandbox is given back in a `finally`, and every attempt ends in a Trajectory with a
+typed outcome. Infrastructure failures are tried again on fresh sandboxes and, beyond that, masked.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sweyard_sandbox.agents.protocol import Agent, AgentEnd, ChatSession, Message, Reply
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.grading.grade import Grade
+from sweyard_sandbox.outcome import Outcome
+from sweyard_sandbox.runtime import Runtime, Sandbox
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.engine.engine import EngineUnfitError
+from sweyard_trainer.gateway.client import GatewayClient
+from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.trajectory import Trajectory
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GRADING_MARGIN_SECONDS = 60.0
+"""Beyond the tests' own timeout: claiming the grading sandbox and applying the patch."""
+
+OUTCOME_OF_END = {
+    AgentEnd.MAX_TURNS: Outcome.MAX_TURNS,
+    AgentEnd.TRUNCATED: Outcome.TRUNCATED,
+    AgentEnd.TIMEOUT: Outcome.AGENT_TIMEOUT,
+    AgentEnd.ERROR: Outcome.AGENT_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRules:
+    """The numbers that bound an attempt, and what its end is worth."""
+
+    claim_deadline_seconds: float
+    agent_timeout_seconds: float
+    grading_timeout_seconds: float
+    infra_retries: int
+    strict: bool
+    reward_solved: float
+    reward_unsolved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """What an attempt is made with. All of it is shared by the attempts of one worker."""
+
+    runtime: Runtime
+    gateway: GatewayClient
+    agent: Agent
+    prepare: Callable[[Task, Sandbox], Awaitable[None]]
+    """Bring a fresh sandbox into the state in which the agent finds it."""
+    extract_patch: Callable[[Task, Sandbox], Awaitable[str]]
+    """What the agent changed, as a patch."""
+    grade: Callable[[Task, str], Awaitable[Grade]]
+    """Grade a patch in a fresh sandbox."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What the agent did."""
+
+    patch: str
+    end: AgentEnd | None
+    record: SessionRecord
+    transcript: list[Message]
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds spent, over all tries."""
+
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"claim": 0.0, "model": 0.0, "sandbox": 0.0, "grading": 0.0, "total": 0.0}
+    )
+
+    def add(self, name: str, since: float) -> None:
+        self.seconds[name] += time.monotonic() - since
+
+
+class ObservedSession:
+    """A ChatSession that remembers the conversation as people read it, and how long the model took."""
+
+    def __init__(self, session: ChatSession, timings: Timings) -> None:
+        self._session = session
+        self._timings = timings
+        self.messages: list[Message] = []
+
+    async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
+        """See ChatSession."""
+        began = time.monotonic()
+        try:
+            reply = await self._session.chat(messages, max_tokens=max_tokens)
+        finally:
+            self._timings.add("model", began)
+        self.messages = [*messages, Message("assistant", reply.content)]
+        return reply
+
+
+async def run_attempt(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str) -> Trajectory:
+    """The whole attempt. `nonce` makes its gateway sessions unique over restarts. Raises EngineUnfitError alone."""
+    began = time.monotonic()
+    timings = Timings()
+    try:
+        trajectory = await _attempt(plan, bench, rules, nonce, timings)
+    except EngineUnfitError:
+        raise
+    except Exception as error:  # a bug of ours must cost one attempt, not the step, and must never be scored
+        logger.exception("attempt %s failed by a bug", plan.attempt_id)
+        trajectory = masked(plan, Outcome.ENV_INFRA, f"bug: {type(error).__name__}: {error}")
+    timings.add("total", began)
+    trajectory.timings.update(timings.seconds)
+    return trajectory
+
+
+async def _attempt(
+    plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str, timings: Timings
+) -> Trajectory:
+    try:
+        work = await _retried(rules.infra_retries, lambda retry: _work(plan, bench, rules, f"{nonce}-{retry}", timings))
+    except InfrastructureError as error:
+        return masked(plan, Outcome.ENV_INFRA, str(error))
+    outcome = Outcome.AGENT_ERROR if work.end is None else OUTCOME_OF_END.get(work.end)
+    if outcome is Outcome.AGENT_ERROR:
+        return _trajectory(plan, work, outcome, rules.reward_unsolved, None)
+    try:
+        grade = await _retried(rules.infra_retries, lambda retry: _grade(plan.task, work.patch, bench, rules, timings))
+    except InfrastructureError as error:
+        return masked(plan, Outcome.EVAL_INFRA, str(error), work)
+    solved = outcome is None and (grade.strict if rules.strict else grade.official)
+    outcome = outcome or (Outcome.SOLVED if solved else Outcome.UNSOLVED)
+    return _trajectory(plan, work, outcome, rules.reward_solved if solved else rules.reward_unsolved, grade)
+
+
+async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str, timings: Timings) -> Work:
+    """One try on one sandbox."""
+    began = time.monotonic()
+    sandbox = await bench.runtime.acquire(plan.task.image, deadline_seconds=rules.claim_deadline_seconds)
+    timings.add("claim", began)
+    try:
+        began = time.monotonic()
+        model_before = timings.seconds["model"]
+        await bench.prepare(plan.task, sandbox)
+        work = await _converse(plan, bench, rules, sandbox, nonce, timings)
+        work.patch = await bench.extract_patch(plan.task, sandbox)
+        timings.add("sandbox", began)
+        timings.seconds["sandbox"] -= timings.seconds["model"] - model_before
+        return work
+    finally:
+        await sandbox.close()
+
+
+async def _converse(
+    plan: AttemptPlan, bench: Workbench, rules: AttemptRules, sandbox: Sandbox, nonce: str, timings: Timings
+) -> Work:
+    """Let the agent work in a session of its own, which is finished whatever happens."""
+    session_id = f"{plan.attempt_id}@{nonce}"
+    session = ObservedSession(
+        await bench.gateway.open_session(session_id, temperature=plan.temperature, seed=plan.seed), timings
+    )
+    end: AgentEnd | None = None
+    try:
+        async with asyncio.timeout(rules.agent_timeout_seconds):
+            async for turn in bench.agent.run(plan.task, session, sandbox):
+                end = turn.end
+    except TimeoutError:
+        end = AgentEnd.TIMEOUT
+    finally:
+        record = await bench.gateway.finish_session(session_id)
+    return Work("", end, record, session.messages)
+
+
+async def _grade(task: Task, patch: str, bench: Workbench, rules: AttemptRules, timings: Timings) -> Grade:
+    began = time.monotonic()
+    deadline = rules.grading_timeout_seconds + GRADING_MARGIN_SECONDS
+    try:
+        async with asyncio.timeout(deadline):
+            return await bench.grade(task, patch)
+    except TimeoutError as error:
+        raise InfrastructureError(FailureReason.ERROR, f"grading gave no verdict in {deadline:g} s") from error
+    finally:
+        timings.add("grading", began)
+
+
+async def _retried(retries: int, work: Callable[[int], Awaitable[T]]) -> T:
+    """`work` again on infrastructure failures, at most `retries` times."""
+    retry = 0
+    while True:
+        try:
+            return await work(retry)
+        except InfrastructureError as error:
+            if retry == retries:
+                raise
+            logger.warning("infrastructure failure, trying again on a fresh sandbox: %s", error)
+        retry += 1
+
+
+def masked(plan: AttemptPlan, outcome: Outcome, reason: str, work: Work | None = None) -> Trajectory:
+    """An attempt that says nothing about the policy."""
+    return _trajectory(plan, work, outcome, 0.0, None, reason)
+
+
+def _trajectory(
+    plan: AttemptPlan, work: Work | None, outcome: Outcome, reward: float, grade: Grade | None, reason: str = ""
+) -> Trajectory:
+    return Trajectory(
+        attempt_id=plan.attempt_id,
+        task_id=plan.task.id,
+        group_id=plan.group_id,
+        segments=work.record.segments if work else (),
+        outcome=outcome,
+        reward=reward,
+        official=grade.official if grade else None,
+        temperature=plan.temperature,
+        transcript=[{"role": message.role, "content": message.content} for message in work.transcript] if work else [],
+        patch=work.patch if work else "",
+        grading_log="\n".join((*grade.reasons, grade.log)) if grade else "",
+        infra_reason=reason,
+    )

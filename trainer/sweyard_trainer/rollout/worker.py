@@ -1,0 +1,81 @@
+"""RolloutWorker: runs attempts in this process, with a runtime (hence a holder) and a gateway client of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.engine.engine import EmbeddedEngine
+from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
+from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.trajectory import Trajectory
+
+
+class Worker(Protocol):
+    """What the step scheduler needs of a worker, here or in another process."""
+
+    async def start(self) -> None:
+        """Make the runtime, the gateway client and the engine."""
+        ...
+
+    async def use_weights(self, version: int) -> None:
+        """Sample with weights `version` from here on. Raises EngineError, EngineUnfitError."""
+        ...
+
+    async def announce(self, images: Sequence[str]) -> None:
+        """See Runtime.announce."""
+        ...
+
+    async def verify(self, task: Task) -> str | None:
+        """Why `task` cannot be trained on (gold patch fails, or empty patch passes), or None.
+
+        Raises InfrastructureError.
+        """
+        ...
+
+    async def run(self, plan: AttemptPlan) -> Trajectory:
+        """One attempt. Raises EngineUnfitError alone."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWorker:
+    """A Worker in this process."""
+
+    bench: Workbench
+    rules: AttemptRules
+    weights: Path
+    """Directory of weight versions, for embedded engines."""
+    embedded: Sequence[EmbeddedEngine]
+    nonce: Callable[[], str]
+
+    async def start(self) -> None:
+        return None
+
+    async def use_weights(self, version: int) -> None:
+        for engine in self.embedded:
+            if await engine.weight_version() != version:
+                await engine.load_weights(self.weights / str(version), version)
+        await self.bench.gateway.use_weights(version)
+
+    async def announce(self, images: Sequence[str]) -> None:
+        await self.bench.runtime.announce(list(images))
+
+    async def verify(self, task: Task) -> str | None:
+        gold, empty = await asyncio.gather(self.bench.grade(task, task.gold_patch), self.bench.grade(task, ""))
+        if not gold.strict:
+            return f"its gold patch does not pass: {'; '.join(gold.reasons) or gold.log[-200:]}"
+        return "its tests pass without any change" if empty.official else None
+
+    async def run(self, plan: AttemptPlan) -> Trajectory:
+        return await run_attempt(plan, self.bench, self.rules, self.nonce())
+
+    async def close(self) -> None:
+        await self.bench.gateway.close()
+        await self.bench.runtime.close()
