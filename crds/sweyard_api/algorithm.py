@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sweyard_api.base import Model
+from sweyard_api.rule import Rule
 
 
 class KlPenalty(Model):
@@ -33,7 +34,8 @@ class Algorithm(Model):
     estimator: Literal["grpo", "rloo", "dr_grpo", "reinforce_plus_plus", "gspo"] = "grpo"
     """Advantage estimator."""
     normalize_by_std: bool = True
-    """Divide group advantages by their standard deviation (GRPO); false as in Dr. GRPO and DeepSWE."""
+    """Divide group advantages by their standard deviation (GRPO). Resolves to false for dr_grpo and rloo, whose
+    definitions have no such division."""
     clip_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """PPO clip below: ratio >= 1 - clipLow."""
     clip_high: Annotated[float, Field(gt=0, lt=10)] = 0.2
@@ -66,6 +68,22 @@ class Algorithm(Model):
     minibatches: Annotated[int, Field(ge=1, le=256)] = 1
     """Optimizer steps per pass."""
 
+    rules = (
+        Rule(
+            "lossConstant",
+            "only divides with lossAggregation: constant; set that or remove it",
+            lambda algorithm: algorithm.loss_constant is None or algorithm.loss_aggregation == "constant",
+            "!has(self.lossConstant) || !has(self.lossAggregation) || self.lossAggregation == 'constant'",
+        ),
+        Rule(
+            "normalizeByStd",
+            "dr_grpo and rloo do not divide by the standard deviation: set it to false or use estimator: grpo",
+            lambda algorithm: not (algorithm.normalize_by_std and algorithm.estimator in ("dr_grpo", "rloo")),
+            "!has(self.normalizeByStd) || !has(self.estimator) || !self.normalizeByStd"
+            " || !(self.estimator in ['dr_grpo', 'rloo'])",
+        ),
+    )
+
 
 class Optimizer(Model):
     """AdamW."""
@@ -91,8 +109,8 @@ class Optimizer(Model):
 class Warmup(Model):
     """Supervised steps on demonstrations before RL begins."""
 
-    steps: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Optimizer steps."""
+    steps: Annotated[int, Field(ge=0, le=1_000_000)]
+    """Optimizer steps; 0 switches off a preset's warm-up."""
     batch_size: Annotated[int, Field(ge=1, le=65_536)] = 32
     """Demonstrations a step."""
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-3
@@ -104,8 +122,11 @@ class Warmup(Model):
     correct_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of scripted demonstrations that solve the task; below 1 leaves RL something to learn."""
 
-    @model_validator(mode="after")
-    def _dataset_where_it_is_read(self) -> "Warmup":
-        if (self.demonstrations == "dataset") != (self.dataset is not None):
-            raise ValueError("warmup.dataset must be set if and only if warmup.demonstrations is 'dataset'")
-        return self
+    rules = (
+        Rule(
+            "dataset",
+            "must be set if and only if warmup.demonstrations is `dataset`",
+            lambda warmup: (warmup.demonstrations == "dataset") == (warmup.dataset is not None),
+            "!has(self.demonstrations) || self.demonstrations != 'scripted' || !has(self.dataset)",
+        ),
+    )

@@ -1,15 +1,24 @@
 """What all API models share: frozen, strict about unknown keys, camelCase on the wire."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from sweyard_api.rule import Rule
+
+
+def _add_rules(schema: dict[str, Any], model: type["Model"]) -> None:
+    rules = [rule.as_kubernetes_validation() for rule in model.rules if rule.cel]
+    if rules:
+        schema["x-kubernetes-validations"] = rules
 
 
 class Model(BaseModel):
     """A frozen value with camelCase keys in YAML and snake_case names in Python.
 
     A docstring below a field becomes its description in the CRD, hence in `kubectl explain`.
+    Building a value checks each field; `sweyard_api.problem.broken_rules` checks the rules between fields.
     """
 
     model_config = ConfigDict(
@@ -19,17 +28,79 @@ class Model(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         use_attribute_docstrings=True,
+        json_schema_extra=_add_rules,
     )
 
+    rules: ClassVar[tuple[Rule, ...]] = ()
 
-DnsName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", min_length=1, max_length=63)]
+
+def aliases(model: type[Model]) -> tuple[str, ...]:
+    """The names of a model's fields in YAML."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+DNS_NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+IMAGE_NAME_PATTERN = r"^[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
+
+DnsName = Annotated[str, Field(pattern=DNS_NAME_PATTERN, min_length=1, max_length=63)]
 """A name of a Kubernetes object (RFC 1123 label)."""
 
-ImageName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$")]
+ImageName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        pattern=IMAGE_NAME_PATTERN,
+        json_schema_extra={
+            "pattern": None,
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"self.matches(r'{IMAGE_NAME_PATTERN}')",
+                    "message": "an image needs a tag or a digest (name:tag or name@sha256:...): a bare name would "
+                    "silently mean :latest",
+                }
+            ],
+        },
+    ),
+]
 """A container image with a tag or a digest; a bare name would silently mean :latest."""
 
-Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$", max_length=32)]
-"""A Kubernetes quantity such as 500m or 4Gi."""
+
+def _quantity_text(value: object) -> object:
+    """YAML reads `cpu: 4` as a number; Kubernetes takes it as the quantity "4"."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_quantity_text),
+    Field(pattern=QUANTITY_PATTERN, max_length=32),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "maxLength": 32,
+        }
+    ),
+]
+"""A Kubernetes quantity such as 500m, 4Gi, or the number 4."""
+
+
+_MULTIPLIERS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
+    f"{prefix}i": 1024.0**power for power, prefix in enumerate("KMGTP", start=1)
+}
+
+
+def quantity_value(quantity: str) -> float:
+    """The number that a Quantity stands for, in its base unit (cores, bytes, devices)."""
+    number = quantity.rstrip("".join({letter for suffix in _MULTIPLIERS for letter in suffix}))
+    return float(number) * _MULTIPLIERS.get(quantity[len(number) :], 1.0)
+
+
+Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
+"""Labels and their values."""
 
 
 class ResourceRequirements(Model):
@@ -39,3 +110,16 @@ class ResourceRequirements(Model):
     """What the scheduler reserves, for example {"cpu": "1", "memory": "2Gi"}."""
     limits: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
     """What the kubelet enforces; extended resources such as nvidia.com/gpu belong here."""
+
+    rules = (
+        Rule(
+            "requests",
+            "a request exceeds the limit of the same resource: raise the limit or lower the request",
+            lambda resources: all(
+                quantity_value(amount) <= quantity_value(resources.limits.get(name, amount))
+                for name, amount in resources.requests.items()
+            ),
+            "!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits)"
+            " || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
+        ),
+    )

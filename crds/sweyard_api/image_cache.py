@@ -1,10 +1,13 @@
 """ImageCache: which images are kept on which nodes, within which disk budget."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticCustomError
 
-from sweyard_api.base import DnsName, ImageName, Model, Quantity
+from sweyard_api.base import DnsName, ImageName, Labels, Model, Quantity
+from sweyard_api.kubernetes_types import Conditions
+from sweyard_api.rule import Rule
 
 
 class RegistryMirror(Model):
@@ -16,16 +19,44 @@ class RegistryMirror(Model):
     """Host[:port][/prefix] to pull from."""
 
 
+_COPIES = "must be a number of nodes from 0 to 10000, or `all`"
+
+
+def _copies(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        raise PydanticCustomError("copies", _COPIES) from None
+
+
 class ImageCacheSpec(Model):
     """What to keep on the nodes."""
 
-    images: Annotated[list[ImageName], Field(max_length=1_000)] = []
+    images: Annotated[
+        list[ImageName], Field(max_length=1_000, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = []
     """Images to hold. Longer lists belong in a ConfigMap."""
     images_from: DnsName | None = None
     """ConfigMap in this namespace whose key `images` has one image a line."""
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] = {}
+    node_selector: Labels = {}
     """Nodes that take part; default all that are schedulable."""
-    copies: Annotated[int, Field(ge=0, le=10_000)] | Literal["all"] = "all"
+    copies: Annotated[
+        Annotated[int, Field(ge=0, le=10_000)] | Literal["all"],
+        WrapValidator(_copies),
+        WithJsonSchema(
+            {
+                "x-kubernetes-int-or-string": True,
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "maxLength": 16,
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "type(self) == int ? self >= 0 && self <= 10000 : self == 'all'",
+                        "message": _COPIES,
+                    }
+                ],
+            }
+        ),
+    ] = "all"
     """On how many nodes each image is held; `all` for every node, 0 for no pre-pull."""
     disk_budget: Quantity | None = None
     """Bytes each node may spend on these images; default: what the kubelet's own image collection leaves."""
@@ -33,11 +64,30 @@ class ImageCacheSpec(Model):
     """Pulls at once on one node."""
     pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
     """Secrets with registry credentials, in this namespace."""
-    mirrors: Annotated[list[RegistryMirror], Field(max_length=32)] = []
+    mirrors: Annotated[
+        list[RegistryMirror],
+        Field(
+            max_length=32,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["registry"]},
+        ),
+    ] = []
     """Registries to replace."""
     mode: Literal["agent", "pods"] = "agent"
     """`agent`: a DaemonSet that talks to the node's container runtime. `pods`: unprivileged pods that hold the images,
     for clusters that forbid host sockets."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "images",
+            "names an image twice: keep it once",
+            lambda cache: len(set(cache.images)) == len(cache.images),
+        ),
+        Rule(
+            "mirrors",
+            "two entries name the same registry: keep one",
+            lambda cache: len({mirror.registry for mirror in cache.mirrors}) == len(cache.mirrors),
+        ),
+    )
 
 
 class ImageFailure(Model):
@@ -70,5 +120,5 @@ class ImageCacheStatus(Model):
     """Bytes on disk over all nodes, in the runtime's own figures."""
     failures: Annotated[list[ImageFailure], Field(max_length=20)] = []
     """The first failures."""
-    conditions: Annotated[list[dict[str, Any]], Field(max_length=16)] = []
+    conditions: Conditions = []
     """Ready, Progressing, Degraded, DiskPressure, as in meta/v1 Condition."""

@@ -1,12 +1,33 @@
 """Where it runs: trainer, engines, storage, checkpoints, restarts, logging."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from sweyard_api.base import DnsName, Model, Quantity, ResourceRequirements
+from sweyard_api.base import DnsName, Labels, Model, Quantity, ResourceRequirements, aliases, quantity_value
 from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_api.kubernetes_types import PodOverrides, Toleration
 from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_api.rule import Rule
+
+GPU_RESOURCE = "nvidia.com/gpu"
+
+
+def _gpus(resources: ResourceRequirements, needed: int) -> bool:
+    return GPU_RESOURCE not in resources.limits or quantity_value(resources.limits[GPU_RESOURCE]) >= needed
+
+
+def _enough_gpus(needed: str) -> str:
+    limits = "self.resources.limits"
+    return (
+        f"!has({needed}) || !has(self.resources) || !has({limits}) || !('{GPU_RESOURCE}' in {limits})"
+        f" || quantity(string({limits}['{GPU_RESOURCE}'])).asInteger() >= {needed}"
+    )
+
+
+def _unset_beside(reference: str, *others: str) -> str:
+    """CEL: when `reference` is set, each field of `others` is not."""
+    return f"!has(self.{reference}) || !(" + " || ".join(f"has(self.{other})" for other in others) + ")"
 
 
 class EnvVar(Model):
@@ -21,6 +42,18 @@ class EnvVar(Model):
     key: Annotated[str, Field(max_length=253)] | None = None
     """Key in the Secret; default the variable's name."""
 
+    rules = (
+        Rule(
+            "",
+            "set exactly one of value and secret (key goes with secret)",
+            lambda variable: (
+                (variable.value is None) != (variable.secret is None)
+                and not (variable.key is not None and variable.secret is None)
+            ),
+            "has(self.value) != has(self.secret) && (!has(self.key) || has(self.secret))",
+        ),
+    )
+
 
 class PodOptions(Model):
     """What a user may set on the pods of one component."""
@@ -29,25 +62,25 @@ class PodOptions(Model):
     """Image; default the chart's."""
     resources: ResourceRequirements = ResourceRequirements()
     """Requests and limits of the main container."""
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] = {}
+    node_selector: Labels = {}
     """Labels a node must have."""
-    tolerations: Annotated[list[dict[str, Any]], Field(max_length=32)] = []
-    """As in core/v1."""
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = []
+    """Taints that the pods tolerate."""
     priority_class_name: Annotated[str, Field(max_length=253)] | None = None
     """PriorityClass."""
     shared_memory: Quantity = "1Gi"
     """Size of /dev/shm."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = []
     """Further environment variables."""
-    pod_overrides: dict[str, Any] | None = None
+    pod_overrides: PodOverrides | None = None
     """A partial PodSpec merged over ours, for what no field covers."""
 
 
 class Lora(Model):
     """Low-rank adapters instead of full weights (peft)."""
 
-    rank: Annotated[int, Field(ge=1, le=1_024)] = 32
-    """Rank."""
+    rank: Annotated[int, Field(ge=0, le=1_024)] = 32
+    """Rank; 0 switches off a preset's adapters."""
     alpha: Annotated[float, Field(gt=0)] = 64.0
     """Scale."""
     target_modules: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=64)] = []
@@ -76,6 +109,23 @@ class Trainer(PodOptions):
     lora: Lora | None = None
     """Train adapters only."""
 
+    rules = (
+        Rule(
+            "sequenceParallel",
+            "must divide replicas x processesPerReplica, the number of ranks",
+            lambda trainer: trainer.replicas * trainer.processes_per_replica % trainer.sequence_parallel == 0,
+            "!has(self.sequenceParallel) || !has(self.replicas) || !has(self.processesPerReplica)"
+            " || self.replicas * self.processesPerReplica % self.sequenceParallel == 0",
+        ),
+        Rule(
+            "resources",
+            "limits nvidia.com/gpu to fewer GPUs than processesPerReplica, and every rank needs one: raise the limit "
+            "or lower processesPerReplica",
+            lambda trainer: trainer.device == "cpu" or _gpus(trainer.resources, trainer.processes_per_replica),
+            _enough_gpus("self.processesPerReplica"),
+        ),
+    )
+
 
 class Inference(PodOptions):
     """The engines that sample."""
@@ -90,7 +140,7 @@ class Inference(PodOptions):
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs per engine."""
     max_model_len: Annotated[int, Field(ge=1)] | None = None
-    """Context length; default maxPromptTokens + maxResponseTokens."""
+    """Context length. Resolves to rollout.maxPromptTokens + rollout.maxResponseTokens."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.85
     """Share of GPU memory an engine takes."""
     cpu_kv_cache: Quantity = "1Gi"
@@ -104,11 +154,26 @@ class Inference(PodOptions):
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800
     """An engine that has not loaded by then fails the run's InferenceReady condition."""
 
-    @model_validator(mode="after")
-    def _url_where_it_is_used(self) -> "Inference":
-        if (self.placement == "external") != (self.url is not None):
-            raise ValueError("inference.url must be set if and only if inference.placement is 'external'")
-        return self
+    rules = (
+        Rule(
+            "url",
+            "must be set if and only if inference.placement is `external`",
+            lambda inference: (inference.placement == "external") == (inference.url is not None),
+            "!has(self.url) || !has(self.placement) || self.placement == 'external'",
+        ),
+        Rule(
+            "engine",
+            "`transformers` generates inside the rollout process, so placement must be `separate` (or unset)",
+            lambda inference: inference.engine == "vllm" or inference.placement == "separate",
+            "!has(self.engine) || !has(self.placement) || self.engine == 'vllm' || self.placement == 'separate'",
+        ),
+        Rule(
+            "resources",
+            "limits nvidia.com/gpu to fewer GPUs than tensorParallel: raise the limit or lower tensorParallel",
+            lambda inference: _gpus(inference.resources, inference.tensor_parallel),
+            _enough_gpus("self.tensorParallel"),
+        ),
+    )
 
 
 class Sandboxes(RolloutPoolSpec):
@@ -119,12 +184,16 @@ class Sandboxes(RolloutPoolSpec):
     runtime: Literal["kubernetes", "local", "docker"] | None = None
     """Where sandboxes run; default kubernetes on a cluster and local without one."""
 
-    @model_validator(mode="after")
-    def _ref_or_inline(self) -> "Sandboxes":
-        inline = self.model_fields_set - {"pool_ref", "runtime"}
-        if self.pool_ref is not None and inline:
-            raise ValueError(f"sandboxes.poolRef excludes {', '.join(sorted(inline))}: set them on the pool")
-        return self
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *RolloutPoolSpec.rules,
+        Rule(
+            "poolRef",
+            "names a pool that other runs may share, so the pool's own fields cannot be set here too: set them on the "
+            "RolloutPool or remove poolRef",
+            lambda sandboxes: sandboxes.pool_ref is None or sandboxes.model_fields_set <= {"pool_ref", "runtime"},
+            _unset_beside("poolRef", *aliases(RolloutPoolSpec)),
+        ),
+    )
 
 
 class Images(ImageCacheSpec):
@@ -135,12 +204,16 @@ class Images(ImageCacheSpec):
     from_tasks: bool = True
     """Take the images from the run's tasks."""
 
-    @model_validator(mode="after")
-    def _ref_or_inline(self) -> "Images":
-        inline = self.model_fields_set - {"cache_ref", "from_tasks"}
-        if self.cache_ref is not None and inline:
-            raise ValueError(f"images.cacheRef excludes {', '.join(sorted(inline))}: set them on the cache")
-        return self
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *ImageCacheSpec.rules,
+        Rule(
+            "cacheRef",
+            "names a cache that other runs may share, so the cache's own fields cannot be set here too: set them on "
+            "the ImageCache or remove cacheRef",
+            lambda images: images.cache_ref is None or images.model_fields_set <= {"cache_ref", "from_tasks"},
+            _unset_beside("cacheRef", *aliases(ImageCacheSpec)),
+        ),
+    )
 
 
 class Checkpoint(Model):
@@ -163,6 +236,15 @@ class Storage(Model):
     """Its class; default the cluster's."""
     access_mode: Literal["ReadWriteMany", "ReadWriteOnce"] = "ReadWriteMany"
     """ReadWriteOnce works while everything runs on one node."""
+
+    rules = (
+        Rule(
+            "claimName",
+            "names an existing claim, so size, storageClassName and accessMode would do nothing: remove either",
+            lambda storage: storage.claim_name is None or storage.model_fields_set <= {"claim_name"},
+            _unset_beside("claimName", "size", "storageClassName", "accessMode"),
+        ),
+    )
 
 
 class Restart(Model):

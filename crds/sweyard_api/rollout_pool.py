@@ -1,10 +1,12 @@
 """RolloutPool: up to `replicas` sandboxes, some of them warm, claimed by holders with a Lease."""
 
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, ImageName, Model, ResourceRequirements
+from sweyard_api.base import DnsName, ImageName, Labels, Model, ResourceRequirements
+from sweyard_api.kubernetes_types import Conditions, PodOverrides, Toleration
+from sweyard_api.rule import Rule
 
 
 class WarmImage(Model):
@@ -37,13 +39,13 @@ class SandboxTemplate(Model):
     """User id for commands; unset keeps the image's own (SWE-bench images expect root)."""
     image_pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
     """Secrets with registry credentials, in the pool's namespace."""
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] = {}
+    node_selector: Labels = {}
     """Labels a node must have."""
-    tolerations: Annotated[list[dict[str, Any]], Field(max_length=32)] = []
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = []
     """Taints that sandboxes tolerate, as in core/v1."""
     priority_class_name: Annotated[str, Field(max_length=253)] | None = None
     """PriorityClass of the pods."""
-    pod_overrides: dict[str, Any] | None = None
+    pod_overrides: PodOverrides | None = None
     """A partial PodSpec merged over the default one (strategic merge by container name), for what no field covers."""
 
 
@@ -52,7 +54,13 @@ class RolloutPoolSpec(Model):
 
     replicas: Annotated[int, Field(ge=0, le=10_000)] = 16
     """Cap on sandboxes that exist at once, claimed and warm and starting ones together."""
-    warm: Annotated[list[WarmImage], Field(max_length=1_000)] = []
+    warm: Annotated[
+        list[WarmImage],
+        Field(
+            max_length=1_000,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["image"]},
+        ),
+    ] = []
     """What to keep ready beyond the demand of the holders."""
     template: SandboxTemplate = SandboxTemplate()
     """How sandbox pods are made."""
@@ -64,12 +72,40 @@ class RolloutPoolSpec(Model):
     """A sandbox not Ready after this long is replaced, on another node where the node is at fault."""
     max_lifetime_seconds: Annotated[int, Field(ge=60, le=604_800)] = 7_200
     """No sandbox lives longer than this; the kubelet enforces it even without the operator."""
-    unclaimed_ttl_seconds: Annotated[int, Field(ge=10, le=86_400)] = 600
+    unclaimed_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, alias="unclaimedTTLSeconds")] = 600
     """A free sandbox that nobody wants any more is removed after this long."""
     max_per_node: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """Most sandboxes on one node."""
     image_cache_ref: DnsName | None = None
     """ImageCache whose nodes the sandboxes prefer."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "warm",
+            "the warm replicas add up to more than replicas, the cap: raise replicas or keep fewer warm",
+            lambda pool: sum(image.replicas for image in pool.warm) <= pool.replicas,
+            "!has(self.warm) || !has(self.replicas) || self.warm.map(image, image.replicas).sum() <= self.replicas",
+        ),
+        Rule(
+            "warm",
+            "two entries name the same image: add up their replicas in one",
+            lambda pool: len({image.image for image in pool.warm}) == len(pool.warm),
+        ),
+        Rule(
+            "startupDeadlineSeconds",
+            "must be below maxLifetimeSeconds, else a sandbox dies before it is given up",
+            lambda pool: pool.startup_deadline_seconds < pool.max_lifetime_seconds,
+            "!has(self.startupDeadlineSeconds) || !has(self.maxLifetimeSeconds)"
+            " || self.startupDeadlineSeconds < self.maxLifetimeSeconds",
+        ),
+        Rule(
+            "unclaimedTTLSeconds",
+            "must not exceed maxLifetimeSeconds, after which every sandbox is gone anyway",
+            lambda pool: pool.unclaimed_ttl_seconds <= pool.max_lifetime_seconds,
+            "!has(self.unclaimedTTLSeconds) || !has(self.maxLifetimeSeconds)"
+            " || self.unclaimedTTLSeconds <= self.maxLifetimeSeconds",
+        ),
+    )
 
 
 class StageLatency(Model):
@@ -104,5 +140,5 @@ class RolloutPoolStatus(Model):
     """Time from creation to each stage: scheduled, started, ready."""
     selector: str = ""
     """Label selector of the pods, for the scale subresource."""
-    conditions: Annotated[list[dict[str, Any]], Field(max_length=16)] = []
+    conditions: Conditions = []
     """Ready, Progressing, Degraded, as in meta/v1 Condition."""

@@ -1,6 +1,6 @@
 """TrainingRun: one training job, from model and tasks to a rising reward."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,9 @@ from sweyard_api.infrastructure import (
     Storage,
     Trainer,
 )
+from sweyard_api.kubernetes_types import Conditions
+from sweyard_api.rule import Rule
+from sweyard_api.run_rules import RUN_RULES
 from sweyard_api.workload import Agent, Evaluation, ModelSource, Reward, Rollout, Tasks
 
 
@@ -73,6 +76,8 @@ class TrainingRunSpec(Model):
     queue_name: DnsName | None = None
     """Kueue queue: the run starts suspended and waits to be admitted."""
 
+    rules: ClassVar[tuple[Rule, ...]] = RUN_RULES
+
 
 class TrainerStatus(Model):
     """Written by the trainer alone, by server-side apply."""
@@ -109,8 +114,8 @@ class TrainingRunStatus(Model):
     observed_generation: int | None = None
     """Generation of the spec that this status speaks of."""
     phase: str = ""
-    """One word for `kubectl get`: Pending, Images, Sandboxes, Inference, Running, Evaluating, Suspended, Succeeded,
-    Failed. Machines should read the conditions."""
+    """One word for `kubectl get`: Pending, Images, Sandboxes, Inference, Starting, Running, Evaluating, Restarting,
+    Suspending, Suspended, Succeeded, Failed. Machines should read the conditions."""
     step: int = 0
     """Copied from the trainer's report for printing."""
     total_steps: int = 0
@@ -123,6 +128,8 @@ class TrainingRunStatus(Model):
     """Copied likewise."""
     last_checkpoint: str | None = None
     """Copied likewise."""
+    attempts: int = 0
+    """Trainer gangs started: the first, each restart, and each start after a suspension."""
     restarts: int = 0
     """Times the trainer gang was started again."""
     start_time: str | None = None
@@ -131,5 +138,5 @@ class TrainingRunStatus(Model):
     """When it ended."""
     trainer: TrainerStatus | None = None
     """The trainer's own report."""
-    conditions: Annotated[list[dict[str, Any]], Field(max_length=16)] = []
+    conditions: Conditions = []
     """ImagesReady, SandboxesReady, InferenceReady, TrainerReady, Progressing, Succeeded, Failed, Suspended."""

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sweyard_api.base import DnsName, Model
+from sweyard_api.rule import Rule
 
 
 class ScratchModel(Model):
@@ -30,11 +31,14 @@ class ModelSource(Model):
     token_secret: DnsName | None = None
     """Secret whose key `token` is the hub token."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> "ModelSource":
-        if (self.name is None) == (self.scratch is None):
-            raise ValueError("model: set exactly one of `name` and `scratch`")
-        return self
+    rules = (
+        Rule(
+            "",
+            "set exactly one of name (a hub id or path) and scratch (make a small model)",
+            lambda model: (model.name is None) != (model.scratch is None),
+            "!(has(self.name) && has(self.scratch))",
+        ),
+    )
 
 
 class TaskSource(Model):
@@ -59,6 +63,10 @@ class TaskSource(Model):
     """Shuffle with this seed."""
 
 
+def _all_differ(names: list[str]) -> bool:
+    return len(set(names)) == len(names)
+
+
 class Tasks(Model):
     """Training and held-out tasks."""
 
@@ -66,6 +74,16 @@ class Tasks(Model):
     """What rollouts are drawn from."""
     eval: Annotated[list[TaskSource], Field(max_length=16)] = []
     """What evaluation runs on; each is reported apart."""
+
+    rules = (
+        Rule(
+            "eval",
+            "two sources have the same name, so their figures would be mixed: give each its own `name`",
+            lambda tasks: _all_differ([source.name for source in tasks.eval if source.name]),
+            "!has(self.eval) || self.eval.all(a, !has(a.name)"
+            " || self.eval.exists_one(b, has(b.name) && b.name == a.name))",
+        ),
+    )
 
 
 class Agent(Model):
@@ -83,6 +101,15 @@ class Agent(Model):
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
     """Command line of a `cli` agent."""
 
+    rules = (
+        Rule(
+            "command",
+            "must be set if and only if agent.type is `cli`",
+            lambda agent: bool(agent.command) == (agent.type == "cli"),
+            "!has(self.command) || size(self.command) == 0 || !has(self.type) || self.type == 'cli'",
+        ),
+    )
+
 
 class Rollout(Model):
     """How attempts are sampled."""
@@ -96,19 +123,21 @@ class Rollout(Model):
     max_response_tokens: Annotated[int, Field(ge=1)] = 32_768
     """Tokens an attempt may add to its prompt, observations included."""
     max_tokens_per_turn: Annotated[int, Field(ge=1)] = 4_096
-    """Tokens of one reply."""
+    """Tokens of one reply. Resolves to maxResponseTokens where that is less and this is unset."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; logprobs are of this distribution."""
     max_staleness: Annotated[int, Field(ge=0, le=64)] = 0
     """Optimizer steps that a trained attempt may lag behind; 0 is strictly on-policy."""
     max_concurrent: Annotated[int, Field(ge=1, le=10_000)] = 64
-    """Attempts at once, hence sandboxes held at once."""
+    """Attempts at once, hence sandboxes held at once. Resolves to sandboxes.replicas where that is set and this is
+    not."""
     workers: Annotated[int, Field(ge=1, le=1_024)] = 1
     """Rollout worker processes."""
     infra_retries: Annotated[int, Field(ge=0, le=16)] = 2
     """Fresh sandboxes tried after an infrastructure failure before the attempt is masked."""
     step_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    """After this long a step trains without its stragglers; default agent.timeoutSeconds plus grading."""
+    """After this long a step trains without its stragglers. Resolves to agent.timeoutSeconds plus
+    reward.timeoutSeconds."""
 
 
 class Reward(Model):
@@ -124,6 +153,15 @@ class Reward(Model):
     """Reward of any other graded attempt."""
     verify_tasks: bool = True
     """Before its first use a task must score 1 with the gold patch and 0 with the empty one."""
+
+    rules = (
+        Rule(
+            "solved",
+            "must exceed reward.unsolved, else training rewards failure",
+            lambda reward: reward.solved > reward.unsolved,
+            "!has(self.solved) || !has(self.unsolved) || self.solved > self.unsolved",
+        ),
+    )
 
 
 class Evaluation(Model):

@@ -1,0 +1,138 @@
+"""Generate the CustomResourceDefinitions: `python -m sweyard_api.crd [--check]`, at the root of the repository."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweyard_api.base import DNS_NAME_PATTERN
+from sweyard_api.constants import GROUP, VERSION
+from sweyard_api.crd_rules import required_rules, tell_what_may_change, transition_rules
+from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
+from sweyard_api.presets import list_presets
+from sweyard_api.schema import Schema, structural_schema, tell_defaults, without_defaults, without_required
+
+TARGETS = (Path("crds"), Path("charts/sweyard/files/crds"))
+"""Where the generated files live; the chart's copies are identical."""
+
+_HEADER = "# Generated from the models in crds/sweyard_api by `make crds`. Do not edit.\n"
+
+
+def build_crd(kind: Kind) -> dict[str, Any]:
+    """The manifest of one kind."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": kind.singular,
+                "shortNames": [kind.short],
+                "categories": ["sweyard"],
+            },
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def _version(kind: Kind) -> dict[str, Any]:
+    subresources: dict[str, Any] = {"status": {}}
+    if kind.scalable:
+        subresources["scale"] = {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        }
+    return {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _root_schema(kind)},
+        "subresources": subresources,
+        "additionalPrinterColumns": [column.as_manifest() for column in kind.columns],
+    }
+
+
+def _root_schema(kind: Kind) -> Schema:
+    return {
+        "type": "object",
+        "description": kind.description,
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}."},
+            "kind": {"type": "string", "description": f"{kind.name}."},
+            "metadata": {"type": "object"},
+            "spec": _run_schema(kind) if kind is TRAINING_RUN else tell_defaults(structural_schema(kind.spec)),
+            "status": without_defaults(structural_schema(kind.status)),
+        },
+        "x-kubernetes-validations": [
+            {
+                "rule": f"size(self.metadata.name) <= {kind.max_name_length}"
+                f" && self.metadata.name.matches(r'{DNS_NAME_PATTERN}')",
+                "message": name_rule(kind),
+            }
+        ],
+    }
+
+
+def name_rule(kind: Kind) -> str:
+    """What a name of this kind must be."""
+    return (
+        f"the name of a {kind.name} must have at most {kind.max_name_length} characters, lower-case letters, digits "
+        "and hyphens: pods, services and labels are named after it"
+    )
+
+
+def _run_schema(kind: Kind) -> Schema:
+    """A preset may set any field, so nothing is required or filled in before it is known."""
+    whole = structural_schema(kind.spec)
+    spec = without_required(without_defaults(tell_defaults(whole, " (or the preset's)")))
+    spec["properties"]["preset"]["enum"] = list_presets()
+    spec["x-kubernetes-validations"] = [
+        *spec["x-kubernetes-validations"],
+        *required_rules(whole),
+        *transition_rules(spec),
+    ]
+    return tell_what_may_change(spec)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def generated_files() -> dict[str, str]:
+    """File name to content."""
+    return {
+        f"{kind.plural}.yaml": _HEADER + yaml.dump(build_crd(kind), Dumper=_Dumper, sort_keys=False, width=120)
+        for kind in KINDS
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files, or with --check report those that differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
+    check = parser.parse_args(arguments).check
+    stale = 0
+    for path, content in ((folder / name, text) for folder in TARGETS for name, text in generated_files().items()):
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
+            continue
+        stale += 1
+        print(f"{path} {'is out of date: run `make crds`' if check else 'written'}")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

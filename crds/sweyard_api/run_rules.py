@@ -1,0 +1,141 @@
+"""Rules between the sections of a TrainingRun."""
+
+from typing import TYPE_CHECKING
+
+from sweyard_api.rule import Rule
+
+if TYPE_CHECKING:
+    from sweyard_api.training_run import TrainingRunSpec
+
+GROUP_ESTIMATORS = ("grpo", "rloo", "dr_grpo", "gspo")
+"""Estimators that compare the attempts of one group."""
+
+SCRIPTED_AGENTS = ("r2e", "short")
+"""Agents with a scripted solver, whose conversations a scripted warm-up imitates."""
+
+
+def _learns_in_groups(spec: "TrainingRunSpec") -> bool:
+    return (
+        spec.mode != "rl"
+        or spec.steps == 0
+        or spec.rollout.group_size > 1
+        or spec.algorithm.estimator not in GROUP_ESTIMATORS
+    )
+
+
+def _warmup_can_be_scripted(spec: "TrainingRunSpec") -> bool:
+    warmup = spec.warmup
+    return warmup is None or warmup.demonstrations != "scripted" or spec.agent.type in SCRIPTED_AGENTS
+
+
+def _context_fits(spec: "TrainingRunSpec") -> bool:
+    length = spec.inference.max_model_len
+    return length is None or length >= spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
+
+
+RUN_RULES = (
+    Rule(
+        "rollout.groupSize",
+        "with one attempt a task there is nothing to compare: set it to at least 2, or algorithm.estimator to "
+        "reinforce_plus_plus",
+        _learns_in_groups,
+        "self.?rollout.?groupSize.orValue(2) != 1 || self.?mode.orValue('rl') != 'rl' || self.?steps.orValue(1) == 0"
+        " || !(self.?algorithm.?estimator.orValue('grpo') in ['grpo', 'rloo', 'dr_grpo', 'gspo'])",
+    ),
+    Rule(
+        "algorithm.dynamicSampling",
+        "drops groups whose rewards are all equal, which every group of one attempt is: set rollout.groupSize to at "
+        "least 2 or switch dynamic sampling off",
+        lambda spec: not spec.algorithm.dynamic_sampling or spec.rollout.group_size > 1,
+        "!self.?algorithm.?dynamicSampling.orValue(false) || self.?rollout.?groupSize.orValue(2) != 1",
+    ),
+    Rule(
+        "rollout.maxConcurrent",
+        "exceeds sandboxes.replicas, and every attempt holds a sandbox: raise the one or lower the other",
+        lambda spec: spec.sandboxes.pool_ref is not None or spec.rollout.max_concurrent <= spec.sandboxes.replicas,
+        "!has(self.rollout) || !has(self.rollout.maxConcurrent)"
+        " || self.rollout.maxConcurrent <= self.?sandboxes.?replicas.orValue(10000)",
+    ),
+    Rule(
+        "rollout.maxTokensPerTurn",
+        "exceeds rollout.maxResponseTokens, the whole attempt: lower it or raise the other",
+        lambda spec: spec.rollout.max_tokens_per_turn <= spec.rollout.max_response_tokens,
+        "!has(self.rollout) || !has(self.rollout.maxTokensPerTurn) || !has(self.rollout.maxResponseTokens)"
+        " || self.rollout.maxTokensPerTurn <= self.rollout.maxResponseTokens",
+    ),
+    Rule(
+        "inference.maxModelLen",
+        "is below rollout.maxPromptTokens + rollout.maxResponseTokens, so attempts would be cut: raise it or unset it",
+        _context_fits,
+        "!has(self.inference) || !has(self.inference.maxModelLen) || self.inference.maxModelLen >="
+        " self.?rollout.?maxPromptTokens.orValue(0) + self.?rollout.?maxResponseTokens.orValue(0)",
+    ),
+    Rule(
+        "rollout.stepDeadlineSeconds",
+        "is below agent.timeoutSeconds, so a slow attempt never counts: raise it or lower the other",
+        lambda spec: (
+            spec.rollout.step_deadline_seconds is None
+            or spec.rollout.step_deadline_seconds >= spec.agent.timeout_seconds
+        ),
+        "!has(self.rollout) || !has(self.rollout.stepDeadlineSeconds)"
+        " || self.rollout.stepDeadlineSeconds >= self.?agent.?timeoutSeconds.orValue(1)",
+    ),
+    Rule(
+        "algorithm.minibatches",
+        "exceeds rollout.groupsPerStep x rollout.groupSize, so some would be empty: lower it",
+        lambda spec: spec.algorithm.minibatches <= spec.rollout.groups_per_step * spec.rollout.group_size,
+        "!has(self.algorithm) || !has(self.algorithm.minibatches) || self.algorithm.minibatches <="
+        " self.?rollout.?groupsPerStep.orValue(4096) * self.?rollout.?groupSize.orValue(1024)",
+    ),
+    Rule(
+        "tasks.eval",
+        "mode eval needs something to evaluate on: list at least one data set",
+        lambda spec: spec.mode != "eval" or bool(spec.tasks.eval),
+    ),
+    Rule(
+        "evaluation.everySteps",
+        "asks for evaluation, but tasks.eval is empty: list a data set there, or unset this",
+        lambda spec: (
+            bool(spec.tasks.eval or "every_steps" not in spec.evaluation.model_fields_set)
+            or spec.evaluation.every_steps == 0
+        ),
+    ),
+    Rule(
+        "warmup",
+        "mode sft trains on demonstrations: say with warmup.demonstrations which",
+        lambda spec: spec.mode != "sft" or spec.warmup is not None,
+    ),
+    Rule(
+        "warmup.demonstrations",
+        f"`scripted` needs an agent with a scripted solver ({', '.join(SCRIPTED_AGENTS)}): set agent.type to one of "
+        "them, or demonstrations to `dataset`",
+        _warmup_can_be_scripted,
+        "self.?warmup.?demonstrations.orValue('dataset') != 'scripted'"
+        f" || self.?agent.?type.orValue('short') in {list(SCRIPTED_AGENTS)}",
+    ),
+    Rule(
+        "inference.placement",
+        "`colocated` shares GPUs between trainer and engines, but trainer.device is cpu: use `separate`",
+        lambda spec: spec.inference.placement != "colocated" or spec.trainer.device != "cpu",
+        "self.?inference.?placement.orValue('separate') != 'colocated'"
+        " || self.?trainer.?device.orValue('auto') != 'cpu'",
+    ),
+    Rule(
+        "inference.tensorParallel",
+        "colocated engines take the trainer's GPUs: replicas x tensorParallel must equal trainer.replicas x "
+        "trainer.processesPerReplica",
+        lambda spec: (
+            spec.inference.placement != "colocated"
+            or spec.inference.replicas * spec.inference.tensor_parallel
+            == spec.trainer.replicas * spec.trainer.processes_per_replica
+        ),
+    ),
+    Rule(
+        "sandboxes.runtime",
+        "must be kubernetes when sandboxes.poolRef is set: remove one of the two",
+        lambda spec: spec.sandboxes.pool_ref is None or spec.sandboxes.runtime in (None, "kubernetes"),
+        "!has(self.sandboxes) || !has(self.sandboxes.poolRef)"
+        " || self.?sandboxes.?runtime.orValue('kubernetes') == 'kubernetes'",
+    ),
+)
+"""Every rule that spans sections."""
