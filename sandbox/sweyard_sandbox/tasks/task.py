@@ -31,6 +31,8 @@ class Task(BaseModel):
     """Test ids that fail before and pass after."""
     pass_to_pass: tuple[str, ...] = ()
     """Test ids that pass before and after."""
+    setup_patch: str = ""
+    """Unified diff that puts the fault into the image's clean tree; applied by `prepare_sandbox` and by the grader."""
     grading: dict[str, Any] = {}
     """What this task's grader needs: test command, hidden test files, log parser, the original row."""
     grader: Literal["sweyard", "swe-bench", "r2e-gym", "swe-smith", "kodcode", "harbor"] = "sweyard"

@@ -1,0 +1,1 @@
+"""The program that runs tests inside a grading sandbox: standard library (and pytest) only, shipped as one zip file."""

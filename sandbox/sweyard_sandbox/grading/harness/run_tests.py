@@ -1,0 +1,159 @@
+"""Run chosen tests in this process and report each one through a callback. Runs beside untrusted code.
+
+Test ids are those of pytest, `path::Class::name[parameters]`, for both runners.
+pytest is imported before the repository comes onto the import path, and reads no configuration file of the repository.
+"""
+
+import importlib
+import os
+import sys
+import unittest
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+Report = Callable[[str, str, str], None]
+"""Called with test id, outcome (passed, failed, skipped) and message."""
+
+MESSAGE_CHARACTERS = 2_000
+
+
+def run(runner: str, tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> None:
+    """Run `tests` (all that are found, if empty names are given as files) with `pytest` or `unittest` in the cwd."""
+    sys.dont_write_bytecode = True
+    if runner == "pytest":
+        _run_pytest(tests, python_path, report, detailed=detailed)
+    else:
+        _run_unittest(tests, python_path, report)
+
+
+def _enter(python_path: Sequence[str]) -> None:
+    root = Path.cwd()
+    sys.path[:0] = [str(root / entry) for entry in python_path]
+
+
+def _run_pytest(tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> None:
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    import pytest
+
+    _enter(python_path)
+    arguments = list(dict.fromkeys(test.split("[", 1)[0] for test in tests))
+    options = ["-c", os.devnull, f"--rootdir={Path.cwd()}", "-p", "no:cacheprovider", "-q", "--color=no", "--tb=short"]
+    options += ["--assert=rewrite" if detailed else "--assert=plain"]
+    plugin = PytestPlugin(frozenset(tests), report)
+    pytest.main([*options, *arguments], plugins=[plugin])
+
+
+class PytestPlugin:
+    """Keeps the wanted items and reports each once, after its last phase."""
+
+    def __init__(self, wanted: frozenset[str], report: Report) -> None:
+        self.wanted = wanted
+        self.report = report
+        self.outcomes: dict[str, tuple[str, str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Drop parametrizations that were not asked for; a bare file name asks for all of its tests."""
+        items[:] = [item for item in items if {item.nodeid, item.nodeid.split("::", 1)[0]} & self.wanted]
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Fold setup, call and teardown into one outcome: the worst."""
+        before = self.outcomes.get(report.nodeid, ("passed", ""))
+        if before[0] == "passed" and report.outcome != "passed":
+            self.outcomes[report.nodeid] = (report.outcome, str(report.longrepr or "")[-MESSAGE_CHARACTERS:])
+        else:
+            self.outcomes[report.nodeid] = before
+        if report.when == "teardown":
+            self.report(report.nodeid, *self.outcomes[report.nodeid])
+
+
+def _run_unittest(tests: Sequence[str], python_path: Sequence[str], report: Report) -> None:
+    _enter(python_path)
+    result = UnittestResult(report)
+    for path in dict.fromkeys(test.split("::", 1)[0] for test in tests):
+        wanted = frozenset(test for test in tests if test.split("::", 1)[0] == path)
+        try:
+            module = importlib.import_module(_module_name(path))
+        except Exception as error:  # a test file that does not import is the tested work's failure, not ours
+            print(f"{path} does not import: {error!r}", file=sys.stderr)
+            continue
+        chosen = unittest.TestSuite()
+        for case in _cases(unittest.defaultTestLoader.loadTestsFromModule(module)):
+            name = f"{path}::{type(case).__name__}::{case.id().rsplit('.', 1)[-1]}"
+            if {name, path} & wanted:
+                result.names[case.id()] = name
+                chosen.addTest(case)
+        chosen.run(result)
+
+
+def _module_name(path: str) -> str:
+    """Import name of a test file: dotted below the highest folder that is a package, which goes on the import path."""
+    file = Path.cwd() / path
+    folder, parts = file.parent, [file.stem]
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return ".".join(parts)
+
+
+def _cases(suite: unittest.TestSuite | unittest.TestCase) -> list[unittest.TestCase]:
+    if isinstance(suite, unittest.TestCase):
+        return [suite]
+    return [case for part in suite for case in _cases(part)]
+
+
+class UnittestResult(unittest.TestResult):
+    """Reports each case once, when it stops."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+        self.names: dict[str, str] = {}
+        self.outcome: tuple[str, str] | None = None
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        """Forget the last case."""
+        super().startTest(test)
+        self.outcome = None
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        """Report; a case for which the runner said nothing, not even success, is failed."""
+        super().stopTest(test)
+        outcome, message = self.outcome or ("failed", "no result")
+        self.report(self.names[test.id()], outcome, message)
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        """Passed, unless a subtest failed before."""
+        self.outcome = self.outcome or ("passed", "")
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        """Failed with an exception."""
+        super().addError(test, err)
+        self.outcome = ("failed", self.errors[-1][1][-MESSAGE_CHARACTERS:])
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        """Failed."""
+        super().addFailure(test, err)
+        self.outcome = ("failed", self.failures[-1][1][-MESSAGE_CHARACTERS:])
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
+        """A failed subtest fails its case."""
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.outcome = ("failed", (self.failures + self.errors)[-1][1][-MESSAGE_CHARACTERS:])
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        """Skipped."""
+        super().addSkip(test, reason)
+        self.outcome = self.outcome or ("skipped", reason)
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        """Fails as its author said it would: counts as skipped, since it proves nothing."""
+        self.outcome = ("skipped", "expected failure")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        """Passed although its author said it would fail."""
+        super().addUnexpectedSuccess(test)
+        self.outcome = ("failed", "unexpected success")

@@ -1,0 +1,52 @@
+"""Main program of the harness: apply patches, put canaries in, run the tests, print the result behind the nonce.
+
+Arguments: path of the specification (JSON; removed once read) and of the file with the nonce (read and removed after
+the tests' process has been forked, hence unknown to it). Both lie in a folder of their own, which is removed.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .forked import Selection, hide_from_children, run_forked, separate_user
+
+
+def main(arguments: list[str]) -> None:
+    """Run as `python3 -I harness.pyz SPECIFICATION NONCE` with the repository as cwd."""
+    specification_path, nonce_path = (Path(argument) for argument in arguments)
+    hide_from_children()
+    specification = json.loads(specification_path.read_text())
+    with nonce_path.open() as nonce_file:
+        shutil.rmtree(specification_path.parent)
+        report = grade_here(specification, forget_nonce=nonce_file.close)
+        print(f"\n{nonce_file.read()} {json.dumps(report)}", flush=True)
+
+
+def grade_here(specification: dict[str, Any], forget_nonce: Callable[[], None]) -> dict[str, Any]:
+    """Do what `specification` says in the cwd; `forget_nonce` is called in the tests' process before any test."""
+    for name in ("setup_patch", "patch"):
+        failure = apply_patch(specification[name])
+        if failure:
+            return {"failed": name, "message": failure}
+    for path, text in specification["files"].items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+    selection = Selection(specification["runner"], tuple(specification["tests"]), tuple(specification["python_path"]))
+    timeout_seconds = specification["timeout_seconds"]
+    user = separate_user(Path.cwd())
+    return run_forked(selection, timeout_seconds=timeout_seconds, user=user, setup=forget_nonce).as_dict()
+
+
+def apply_patch(patch: str) -> str:
+    """Apply a unified diff to the cwd; returns git's words if it does not apply. An empty patch is fine."""
+    if not patch.strip():
+        return ""
+    if not Path(".git").exists():
+        # Inside another repository `git apply` silently skips what it takes to be outside.
+        subprocess.run(["git", "init", "-q", "--template="], check=True)
+    command = ["git", "-c", "core.autocrlf=false", "-c", "safe.directory=*", "apply", "--whitespace=nowarn", "-"]
+    done = subprocess.run(command, input=patch.encode("utf-8", "surrogateescape"), capture_output=True, check=False)
+    return done.stderr.decode("utf-8", "replace") or f"exit code {done.returncode}" if done.returncode else ""

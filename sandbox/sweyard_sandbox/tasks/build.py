@@ -1,0 +1,114 @@
+"""From a verified mutation to a Task, and from tasks to a data set's folder."""
+
+import compileall
+import gzip
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweyard_sandbox.tasks.diff import unified_diff
+from sweyard_sandbox.tasks.mutation.find import Mutation
+from sweyard_sandbox.tasks.source import Source
+from sweyard_sandbox.tasks.statement import problem_statement
+from sweyard_sandbox.tasks.suite import Suite
+from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.verify import Verdict
+
+TASKS_FILE = "tasks.jsonl.gz"
+WORKING_DIRECTORY = "/testbed"
+CONTEXT_LINES = 1
+CONTEXT_CHARACTERS = 72
+
+DOCKERFILE = """\
+# One image serves all tasks of this package: its clean tree. The fault is put in when an attempt begins.
+# Needs python3, git and (for suites that use it) pytest in the base. Build context: the data set's folder.
+ARG BASE_IMAGE=python:3.11-slim
+FROM ${{BASE_IMAGE}}
+COPY trees/{package} {directory}
+WORKDIR {directory}
+"""
+
+
+def build_task(source: Source, suite: Suite, mutation: Mutation, verdict: Verdict, split: str) -> Task:
+    """The task of one verified mutation."""
+    clean = (source.root / mutation.path).read_bytes().decode()
+    broken = mutation.apply(clean)
+    digest = hashlib.sha256(f"{source.version}:{mutation.key}".encode()).hexdigest()[:8]
+    fail_to_pass = tuple(test for test, _ in verdict.failures)
+    return Task(
+        id=f"{source.name}-{mutation.kind.replace('_', '-')}-{digest}",
+        repository=source.name,
+        image=f"dir:trees/{source.name}",
+        working_directory=WORKING_DIRECTORY,
+        problem_statement=problem_statement(source.name, list(verdict.failures)),
+        gold_patch=unified_diff(mutation.path, broken, clean),
+        setup_patch=unified_diff(mutation.path, clean, broken),
+        fail_to_pass=fail_to_pass,
+        pass_to_pass=verdict.pass_to_pass,
+        grading={
+            "runner": suite.runner,
+            "python_path": list(suite.python_path),
+            "test_files": list(suite.test_files),
+            "hidden_files": sorted({test.split("::", 1)[0] for test in fail_to_pass}),
+        },
+        context=fault_context(mutation, broken),
+        tags=(f"split:{split}", f"kind:{mutation.kind}", f"difficulty:{mutation.difficulty}"),
+    )
+
+
+def fault_context(mutation: Mutation, broken: str) -> dict[str, object]:
+    """Where the fault is, for agents that are told: file, function, line, and the lines around it, dedented."""
+    lines = broken.split("\n")
+    numbers = range(max(1, mutation.line - CONTEXT_LINES), min(len(lines), mutation.line + CONTEXT_LINES) + 1)
+    shown = [[number, lines[number - 1].rstrip()] for number in numbers if lines[number - 1].strip()]
+    margin = min(len(str(text)) - len(str(text).lstrip()) for _, text in shown)
+    cut = [[number, str(text)[margin:]] for number, text in shown]
+    return {"path": mutation.path, "function": mutation.function, "line": mutation.line, "lines": cut}
+
+
+def write_dataset(out: Path, tasks: Sequence[Task], sources: Sequence[Source], seed: int) -> None:
+    """Trees, image recipes, card, and last the tasks themselves: a folder with TASKS_FILE is complete."""
+    for source in sources:
+        tree = out / "trees" / source.name
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(source.root, tree, ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(tree, quiet=2)
+        recipe = out / "images" / source.name / "Dockerfile"
+        recipe.parent.mkdir(parents=True, exist_ok=True)
+        recipe.write_text(DOCKERFILE.format(package=source.name, directory=WORKING_DIRECTORY))
+    (out / "README.md").write_text(card(tasks, sources, seed))
+    partial = out / f"{TASKS_FILE}.partial"
+    partial.write_bytes(compressed(tasks))
+    partial.rename(out / TASKS_FILE)
+
+
+def compressed(tasks: Sequence[Task]) -> bytes:
+    """Gzipped JSONL; equal tasks give equal bytes."""
+    lines = "".join(json.dumps(task.model_dump(mode="json", exclude_defaults=True)) + "\n" for task in tasks)
+    return gzip.compress(lines.encode(), compresslevel=9, mtime=0)
+
+
+def card(tasks: Sequence[Task], sources: Sequence[Source], seed: int) -> str:
+    """What the data set holds and under which licences its sources are."""
+    rows = [f"| {source.name} | {source.version} | {source.licence} |" for source in sources]
+    tags = Counter(tag for task in tasks for tag in task.tags)
+    counts = [f"| {tag} | {tags[tag]} |" for tag in sorted(tags)]
+    return "\n".join(
+        [
+            f"# {len(tasks)} bug-repair tasks",
+            "",
+            f"Made by `sweyard tasks make` with seed {seed}. The trees are unmodified sources of these packages:",
+            "",
+            "| package | version | licence, as declared |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "| tag | tasks |",
+            "|---|---|",
+            *counts,
+            "",
+        ]
+    )

@@ -1,0 +1,60 @@
+"""Command line of the maker; `sweyard tasks make` takes the same options."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
+from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
+from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options."""
+    parsing = argparse.ArgumentParser(prog="sweyard tasks make", description="Make bug-repair tasks from packages.")
+    parsing.add_argument("--name", required=True, help="name of the data set")
+    parsing.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help="train and heldout")
+    parsing.add_argument("--repo", action="append", default=[], type=Path, metavar="DIR", help="train and heldout")
+    parsing.add_argument("--unseen-package", action="append", default=[], metavar="NAME==VERSION", help="split unseen")
+    parsing.add_argument("--train", type=int, default=60, help="tasks to train on")
+    parsing.add_argument("--heldout", type=int, default=20, help="tasks in other functions of the same packages")
+    parsing.add_argument("--unseen", type=int, default=12, help="tasks in the packages never trained on")
+    parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)}; default all")
+    parsing.add_argument("--per-function", type=int, default=6, help="at most so many tasks of one function")
+    parsing.add_argument("--seed", type=int, default=0)
+    parsing.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parsing.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "sweyard", help="downloads, data sets")
+    parsing.add_argument("--out", type=Path, help="default CACHE/datasets/NAME")
+    return parsing
+
+
+def run(arguments: argparse.Namespace) -> Path:
+    """Fetch the sources and make the data set; returns its folder. Raises SourceError."""
+    kinds = frozenset(filter(None, arguments.kinds.split(",")))
+    if unknown := kinds - set(DIFFICULTY):
+        raise SourceError(f"--kinds: {sorted(unknown)} unknown; choose of {', '.join(DIFFICULTY)}")
+    cache: Path = arguments.cache
+    seen: list[Source] = [fetch_package(requirement, cache) for requirement in arguments.package]
+    seen += [copy_repository(repository, cache) for repository in arguments.repo]
+    unseen = [fetch_package(requirement, cache) for requirement in arguments.unseen_package]
+    if not seen and not unseen:
+        raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
+    quotas = Quotas(arguments.train if seen else 0, arguments.heldout if seen else 0, arguments.unseen if unseen else 0)
+    options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
+    out: Path = arguments.out or cache / "datasets" / arguments.name
+    tasks = make_dataset(out, seen, unseen, options, _progress)
+    print(f"\n{len(tasks)} tasks in {out}")
+    return out
+
+
+def _progress(text: str) -> None:
+    print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        run(parser().parse_args())
+    except SourceError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,193 @@
+"""Make a data set of verified bug-repair tasks from Python packages. `python -m sweyard_sandbox.tasks.make --help`.
+
+The same sources, seed and options give the same tasks, whatever the number of processes. What was verified before an
+interruption is not verified again.
+"""
+
+import hashlib
+import json
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import zip_longest
+from multiprocessing import get_context
+from pathlib import Path
+
+from sweyard_sandbox.tasks.build import build_task, write_dataset
+from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
+from sweyard_sandbox.tasks.source import Source, SourceError
+from sweyard_sandbox.tasks.suite import Suite, discover
+from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.verify import Verdict, Work, prepare_worker, verify
+
+HELDOUT_PERCENT = 25
+AHEAD_PER_JOB = 3
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """How many tasks to make, over all packages of each kind."""
+
+    train: int = 60
+    heldout: int = 20
+    unseen: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What shapes a data set."""
+
+    seed: int = 0
+    quotas: Quotas = Quotas()
+    kinds: frozenset[str] = frozenset()
+    """Kinds of bug to use; empty for all."""
+    per_function: int = 6
+    """At most so many tasks of one function."""
+    jobs: int = 2
+
+
+def make_dataset(
+    out: Path, packages: list[Source], unseen: list[Source], options: Options, progress: Progress
+) -> list[Task]:
+    """Make tasks and write the data set to `out`: train and heldout (other functions) of `packages`, and `unseen`.
+
+    Raises SourceError where a package has no suite that passes, or yields fewer tasks than asked for.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    tasks: list[Task] = []
+    for sources, splits in ((packages, ("train", "heldout")), (unseen, ("unseen",))):
+        for number, source in enumerate(sources):
+            quotas = {split: _share(getattr(options.quotas, split), number, len(sources)) for split in splits}
+            tasks += _tasks_of(out, source, quotas, options, {task.problem_statement for task in tasks}, progress)
+    write_dataset(out, tasks, [*packages, *unseen], options.seed)
+    return tasks
+
+
+def _share(total: int, number: int, parts: int) -> int:
+    return total // parts + (number < total % parts)
+
+
+def _tasks_of(
+    out: Path, source: Source, quotas: dict[str, int], options: Options, seen: set[str], progress: Progress
+) -> list[Task]:
+    suite = discover(source.root)
+    progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
+    mutations = candidates(source.root, suite, options)
+    journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version}")
+    counts: Counter[str] = Counter()
+    per_function: Counter[str] = Counter()
+    shown: set[str] = set()
+    tasks: list[Task] = []
+
+    def wanted(mutation: Mutation) -> bool:
+        split = split_of(mutation, options.seed, tuple(quotas))
+        place = f"{mutation.path}:{mutation.function}"
+        return counts[split] < quotas[split] and per_function[place] < options.per_function
+
+    for mutation, verdict in _verified(source, suite, mutations, options.jobs, journal, wanted):
+        if verdict.rejected or not wanted(mutation):
+            continue
+        split = split_of(mutation, options.seed, tuple(quotas))
+        task = build_task(source, suite, mutation, verdict, split)
+        key = json.dumps(task.context["lines"])
+        if key in shown or (task.problem_statement in seen and split != "train"):
+            continue
+        shown.add(key)
+        counts[split] += 1
+        per_function[f"{mutation.path}:{mutation.function}"] += 1
+        tasks.append(task)
+        progress(f"{source.name}: " + ", ".join(f"{counts[split]}/{quotas[split]} {split}" for split in quotas))
+    if short := [split for split in quotas if counts[split] < quotas[split]]:
+        raise SourceError(
+            f"{source.name}: only {counts[short[0]]} of {quotas[short[0]]} {short[0]} tasks could be made; "
+            f"ask for fewer, allow more per function, or add a package"
+        )
+    return tasks
+
+
+def candidates(root: Path, suite: Suite, options: Options) -> list[Mutation]:
+    """Covered mutations in the order in which they are tried: shuffled by seed, kinds taking turns."""
+    covered = {function for functions in suite.coverage.values() for function in functions}
+    by_kind: dict[str, list[Mutation]] = {}
+    for path in suite.source_files:
+        for mutation in find_mutations(path, (root / path).read_bytes().decode()):
+            chosen = not options.kinds or mutation.kind in options.kinds
+            if chosen and (mutation.path, mutation.function_line) in covered:
+                by_kind.setdefault(mutation.kind, []).append(mutation)
+    for kind, mutations in by_kind.items():
+        random.Random(f"{options.seed}:{root.name}:{kind}").shuffle(mutations)
+    turns = zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))
+    return [mutation for turn in turns for mutation in turn if mutation is not None]
+
+
+def split_of(mutation: Mutation, seed: int, splits: tuple[str, ...]) -> str:
+    """The split that a whole function belongs to."""
+    digest = hashlib.sha256(f"{seed}:{mutation.path}:{mutation.function}".encode()).digest()
+    return splits[-1] if digest[0] * 100 < HELDOUT_PERCENT * 256 else splits[0]
+
+
+class Journal:
+    """Verdicts on disk, so that an interrupted making goes on where it was."""
+
+    def __init__(self, path: Path, package: str) -> None:
+        self.path = path
+        self.package = package
+        lines = path.read_text().splitlines() if path.exists() else []
+        entries = [json.loads(line) for line in lines if line.endswith("}")]
+        self.verdicts = {entry["key"]: entry["verdict"] for entry in entries if entry["package"] == package}
+
+    def get(self, mutation: Mutation) -> Verdict | None:
+        """What was found before."""
+        known = self.verdicts.get(mutation.key)
+        if known is None:
+            return None
+        failures = tuple((test, message) for test, message in known["failures"])
+        return Verdict(known["rejected"], failures, tuple(known["pass_to_pass"]))
+
+    def put(self, mutation: Mutation, verdict: Verdict) -> None:
+        """Keep it."""
+        entry = {"package": self.package, "key": mutation.key, "verdict": verdict.as_dict()}
+        with self.path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _verified(
+    source: Source,
+    suite: Suite,
+    mutations: list[Mutation],
+    jobs: int,
+    journal: Journal,
+    wanted: Callable[[Mutation], bool],
+) -> Iterator[tuple[Mutation, Verdict]]:
+    """Verdicts in the order of `mutations`, a few ahead in parallel; what is no longer wanted is not run."""
+    waiting: deque[tuple[Mutation, Verdict | Future[Verdict]]] = deque()
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=prepare_worker, initargs=(suite.runner,)) as pool:
+        for mutation in mutations:
+            if not wanted(mutation):
+                continue
+            known = journal.get(mutation)
+            tests = tuple(suite.covering(mutation.path, mutation.function_line))
+            work = Work(source.root, suite.runner, suite.python_path, mutation, tests)
+            waiting.append((mutation, known or pool.submit(verify, work)))
+            while len(waiting) >= jobs * AHEAD_PER_JOB:
+                yield _settled(*waiting.popleft(), journal)
+        while waiting:
+            yield _settled(*waiting.popleft(), journal)
+
+
+def _settled(mutation: Mutation, verdict: "Verdict | Future[Verdict]", journal: Journal) -> tuple[Mutation, Verdict]:
+    if isinstance(verdict, Future):
+        verdict = verdict.result()
+        journal.put(mutation, verdict)
+    return mutation, verdict
+
+
+if __name__ == "__main__":
+    from sweyard_sandbox.tasks.command import main
+
+    main()

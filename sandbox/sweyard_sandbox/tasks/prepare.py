@@ -1,0 +1,59 @@
+"""Make a sandbox ready for an attempt: the fault in, the hidden tests out, one commit and no history."""
+
+import shlex
+
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.runtime import Sandbox
+from sweyard_sandbox.tasks.task import Task
+
+BASE_REF = "refs/sweyard/base"
+"""What the agent's work is compared with."""
+PREPARE_TIMEOUT_SECONDS = 120.0
+
+# Attributes in .git/info outrank those of the tree: no line ending conversion, no filters, no custom diff drivers.
+ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff"
+GIT = "git -c safe.directory=* -c core.autocrlf=false -c core.hooksPath=/dev/null -c gc.auto=0"
+IDENTITY = "-c user.name=sweyard -c user.email=sweyard@localhost -c commit.gpgsign=false"
+
+
+async def prepare_sandbox(task: Task, sandbox: Sandbox) -> None:
+    """Turn the image's clean tree into what the agent may see.
+
+    A task with a fault to put in gets a new repository of one commit, so that no clean version is left in it. Others
+    keep their history up to HEAD; branches, tags and remotes that could hold the solution are removed.
+    Raises InfrastructureError with git's words if that fails.
+    """
+    script = _fresh_repository(task) if task.setup_patch else _purged_repository()
+    result = await sandbox.run(script, timeout_seconds=PREPARE_TIMEOUT_SECONDS)
+    if result.exit_code != 0:
+        raise InfrastructureError(FailureReason.ERROR, f"preparing {task.id} failed: {result.text[-500:]}")
+
+
+def _fresh_repository(task: Task) -> str:
+    hidden = " ".join(shlex.quote(path) for path in task.grading.get("hidden_files", ()))
+    return f"""set -e
+rm -rf .git
+{GIT} init -q --template= .
+mkdir -p .git/info
+echo '{ATTRIBUTES}' >.git/info/attributes
+echo __pycache__/ >.git/info/exclude
+printf %s {shlex.quote(task.setup_patch)} | {GIT} apply --whitespace=nowarn -
+{f"rm -rf -- {hidden}" if hidden else ""}
+{GIT} add -A -f . ':!*__pycache__*'
+{GIT} {IDENTITY} commit -q -m 'The repository as it is'
+{GIT} update-ref {BASE_REF} HEAD"""
+
+
+def _purged_repository() -> str:
+    return f"""set -e
+{GIT} checkout -q --detach
+{GIT} for-each-ref --format='delete %(refname)' | {GIT} update-ref --stdin
+rm -f .git/FETCH_HEAD .git/ORIG_HEAD .git/packed-refs.lock
+for remote in $({GIT} remote); do {GIT} remote remove $remote; done
+{GIT} reflog expire --expire=now --expire-unreachable=now --all
+mkdir -p .git/info
+echo '{ATTRIBUTES}' >.git/info/attributes
+{GIT} add -A .
+{GIT} {IDENTITY} commit -q --allow-empty -m 'The repository as it is'
+{GIT} update-ref {BASE_REF} HEAD
+{GIT} prune --expire=now"""

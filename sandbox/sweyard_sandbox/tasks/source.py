@@ -1,0 +1,134 @@
+"""Real Python packages as clean source trees: a source archive from the package index, or a local repository."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+
+from sweyard_sandbox.errors import SweyardError
+
+IGNORED_FOLDERS = (
+    "*.egg-info",
+    "__pycache__",
+    ".git",
+    ".hg",
+    ".venv",
+    "venv",
+    ".tox",
+    ".pytest_cache",
+    "build",
+    "dist",
+)
+
+
+class SourceError(SweyardError, ValueError):
+    """A package cannot be made into tasks; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A package's source."""
+
+    name: str
+    version: str
+    licence: str
+    """As the package declares it."""
+    root: Path
+    """The clean tree."""
+
+
+def fetch_package(requirement: str, cache: Path) -> Source:
+    """Download the source archive of `NAME==VERSION` once and unpack it below `cache`.
+
+    Raises SourceError if the index has no source archive of it.
+    """
+    name, _, version = requirement.partition("==")
+    if not version:
+        raise SourceError(
+            f"package {requirement!r}: name a version, as in {name}==1.0, so that the tasks stay the same"
+        )
+    tree = cache / "sources" / f"{name}-{version}"
+    if not tree.exists():
+        archive = _download(requirement, cache / "archives" / f"{name}-{version}")
+        _unpack(archive, tree)
+    return Source(name, version, _licence(tree), tree)
+
+
+def copy_repository(repository: Path, cache: Path) -> Source:
+    """The tracked and untracked, not ignored, files of a local repository (all files where it is not git's)."""
+    if not repository.is_dir():
+        raise SourceError(f"repository {repository}: no such directory; name the folder that holds the package")
+    name = repository.resolve().name
+    tree = cache / "sources" / f"{name}-local"
+    shutil.rmtree(tree, ignore_errors=True)
+    if (repository / ".git").exists():
+        command = ["git", "-C", str(repository), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
+        for path in filter(None, listed.split("\0")):
+            if (repository / path).is_file():
+                (tree / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(repository / path, tree / path)
+    else:
+        shutil.copytree(repository, tree, ignore=shutil.ignore_patterns(*IGNORED_FOLDERS))
+    return Source(name, "local", _licence(tree), tree)
+
+
+def _download(requirement: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    archives = list(folder.glob("*.tar.gz")) + list(folder.glob("*.zip"))
+    if not archives:
+        command = [*_pip(), "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder), requirement]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SourceError(
+                f"package {requirement}: pip found no usable source archive: {done.stderr.strip()[-400:]}"
+            )
+        archives = list(folder.glob("*.tar.gz")) + list(folder.glob("*.zip"))
+    return archives[0]
+
+
+def _pip() -> list[str]:
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    if uv := shutil.which("uv"):
+        return [uv, "run", "-q", "--no-project", "--with", "pip", "--", "python", "-m", "pip"]
+    if pip := shutil.which("pip"):
+        return [pip]
+    raise SourceError("downloading a package needs pip or uv; install one, or use a local repository instead")
+
+
+def _unpack(archive: Path, tree: Path) -> None:
+    unpacked = tree.with_name(f"{tree.name}.unpacking")
+    shutil.rmtree(unpacked, ignore_errors=True)
+    if archive.suffix == ".zip":
+        zipfile.ZipFile(archive).extractall(unpacked)
+    else:
+        with tarfile.open(archive) as tar:
+            tar.extractall(unpacked, filter="data")
+    (top,) = unpacked.iterdir()
+    for pattern in IGNORED_FOLDERS:
+        for folder in list(top.rglob(pattern)):
+            shutil.rmtree(folder)
+    top.rename(tree)
+    unpacked.rmdir()
+
+
+def _licence(tree: Path) -> str:
+    if (metadata := tree / "PKG-INFO").exists():
+        headers = HeaderParser().parsestr(metadata.read_text(errors="replace"))
+        classifiers = [
+            line.split("::")[-1].strip() for line in headers.get_all("Classifier", []) if "License ::" in line
+        ]
+        declared = headers.get("License-Expression") or headers.get("License") or ", ".join(classifiers)
+        return re.sub(r"\s+", " ", declared or "not declared")[:80]
+    if (project := tree / "pyproject.toml").exists():
+        licence = tomllib.loads(project.read_text()).get("project", {}).get("license", "not declared")
+        return str(licence.get("text", licence) if isinstance(licence, dict) else licence)[:80]
+    return "not declared"

@@ -1,0 +1,152 @@
+"""A package's own test suite: where it is, which runner it needs, which tests pass, and what each one covers."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweyard_sandbox.grading.harness.run_tests import run
+from sweyard_sandbox.tasks.source import SourceError
+
+NOT_SOURCE = {
+    "tests",
+    "test",
+    "testing",
+    "docs",
+    "doc",
+    "examples",
+    "example",
+    "benchmarks",
+    "bench",
+    "scripts",
+    "tools",
+}
+NOT_MODULES = {"setup.py", "conftest.py", "noxfile.py", "conf.py", "versioneer.py"}
+SUITE_TIMEOUT_SECONDS = 300.0
+
+Coverage = dict[str, list[tuple[str, int]]]
+"""Test id -> functions it ran: (path, first line, decorators included)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """How to run a package's tests, and what they do on the clean tree."""
+
+    runner: str
+    python_path: tuple[str, ...]
+    test_files: tuple[str, ...]
+    source_files: tuple[str, ...]
+    coverage: Coverage
+    """Only tests that passed, twice, in two processes."""
+
+    def covering(self, path: str, function_line: int) -> list[str]:
+        """Tests that run a function; those that run the least else come first."""
+        tests = [test for test, functions in self.coverage.items() if (path, function_line) in functions]
+        return sorted(tests, key=lambda test: (len(self.coverage[test]), test))
+
+
+def discover(root: Path) -> Suite:
+    """Find and run the suite of a clean tree. Raises SourceError if there is none that passes."""
+    python_path = ("src",) if (root / "src").is_dir() else (".",)
+    files = sorted(str(path.relative_to(root)) for path in root.rglob("*.py"))
+    test_files = tuple(path for path in files if is_test_file(path))
+    if not test_files:
+        raise SourceError(
+            f"{root.name}: the source has no test files (test_*.py); choose a package that ships its tests"
+        )
+    source_files = tuple(path for path in files if not is_test_file(path) and is_source_file(path, python_path[0]))
+    runner = "unittest" if all(_is_unittest(root / path) for path in test_files) else "pytest"
+    first, second = (measure(root, runner, python_path, test_files) for _ in range(2))
+    coverage = {test: functions for test, functions in first.items() if test in second}
+    if not coverage:
+        raise SourceError(f"{root.name}: none of its tests passes with {runner}; it may need packages that are missing")
+    return Suite(runner, python_path, test_files, source_files, coverage)
+
+
+def is_test_file(path: str) -> bool:
+    """True for what pytest would collect by its name."""
+    name = path.rsplit("/", 1)[-1]
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py") or name == "tests.py")
+
+
+def is_source_file(path: str, python_path: str) -> bool:
+    """True for modules of the package itself."""
+    folders = path.split("/")[:-1]
+    inside = python_path == "." or path.startswith(f"{python_path}/")
+    return inside and path not in NOT_MODULES and not NOT_SOURCE & set(folders) and not path.endswith("/conftest.py")
+
+
+def _is_unittest(path: Path) -> bool:
+    """True if no test of the file needs pytest."""
+    tree = ast.parse(path.read_text())
+    imported = {alias.name.split(".")[0] for node in ast.walk(tree) for alias in _imports(node)}
+    plain = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
+    return "unittest" in imported and "pytest" not in imported and not plain
+
+
+def _imports(node: ast.AST) -> Iterator[ast.alias]:
+    if isinstance(node, ast.Import):
+        yield from node.names
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield ast.alias(node.module)
+
+
+def measure(root: Path, runner: str, python_path: tuple[str, ...], test_files: tuple[str, ...]) -> Coverage:
+    """Run the whole suite in a process of its own; the passing tests and the functions that each ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "coverage.json"
+        request = {"runner": runner, "python_path": python_path, "tests": test_files, "out": str(out)}
+        done = subprocess.run(
+            [sys.executable, "-m", "sweyard_sandbox.tasks.suite", json.dumps(request)],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=SUITE_TIMEOUT_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if not out.exists():
+            raise SourceError(f"{root.name}: its tests ended their process: {(done.stdout + done.stderr)[-400:]}")
+        return {test: [(path, line) for path, line in ran] for test, ran in json.loads(out.read_text()).items()}
+
+
+class FunctionTracer:
+    """Which functions of the cwd were entered since the last test ended."""
+
+    def __init__(self) -> None:
+        self.root = os.getcwd() + os.sep
+        self.entered: set[Any] = set()
+        self.coverage: Coverage = {}
+
+    def __call__(self, frame: Any, event: str, argument: object) -> None:
+        """Profile function."""
+        if event == "call":
+            self.entered.add(frame.f_code)
+
+    def report(self, test: str, outcome: str, message: str) -> None:
+        """Close the account of one test."""
+        codes = [code for code in list(self.entered) if code.co_filename.startswith(self.root)]
+        if outcome == "passed":
+            names = {(code.co_filename[len(self.root) :], code.co_firstlineno) for code in codes}
+            self.coverage[test] = sorted(names)
+        self.entered.clear()
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point of the measuring process: run the suite of the cwd under the tracer."""
+    request = json.loads(arguments[0])
+    tracer = FunctionTracer()
+    sys.setprofile(tracer)
+    run(request["runner"], request["tests"], request["python_path"], tracer.report, detailed=False)
+    sys.setprofile(None)
+    Path(request["out"]).write_text(json.dumps(tracer.coverage))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

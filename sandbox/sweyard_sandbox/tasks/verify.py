@@ -1,0 +1,127 @@
+"""Proof that one mutation is a task: green without it, red with it, and green again after the gold patch.
+
+Runs in worker processes. Each has a copy of the tree of its own, and forks for every run.
+"""
+
+import ast
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sweyard_sandbox.grading.harness.forked import Run, Selection, run_forked
+from sweyard_sandbox.grading.harness.supervise import apply_patch
+from sweyard_sandbox.tasks.diff import unified_diff
+from sweyard_sandbox.tasks.mutation.find import Mutation
+
+RUN_TIMEOUT_SECONDS = 6.0
+MAX_COVERING_TESTS = 60
+MAX_FAIL_TO_PASS = 20
+MAX_PASS_TO_PASS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the package's tests say about one mutation."""
+
+    rejected: str = ""
+    """Why it is no task; empty if it is one."""
+    failures: tuple[tuple[str, str], ...] = ()
+    """(test, message) of FAIL_TO_PASS, the most specific first."""
+    pass_to_pass: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the journal."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One mutation to be verified."""
+
+    root: Path
+    runner: str
+    python_path: tuple[str, ...]
+    mutation: Mutation
+    tests: tuple[str, ...]
+    """Tests that run the mutated function, the most specific first."""
+
+
+_copies: dict[Path, tempfile.TemporaryDirectory[str]] = {}
+"""This worker's copy of each tree."""
+
+
+def prepare_worker(runner: str) -> None:
+    """Pay for pytest's import once a worker instead of once a run."""
+    if runner == "pytest":
+        __import__("pytest")
+
+
+def verify(work: Work) -> Verdict:
+    """Run the tests with the bug and with the bug and the gold patch; put the copy back as it was."""
+    folder = _copy_of(work.root)
+    file = folder / work.mutation.path
+    clean = file.read_bytes().decode()
+    times = file.stat()
+    os.chdir(folder)
+    try:
+        return _verify(work, file, clean)
+    finally:
+        file.write_bytes(clean.encode())
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _verify(work: Work, file: Path, clean: str) -> Verdict:
+    broken = work.mutation.apply(clean)
+    if not _parses(broken):
+        return Verdict(rejected="does not parse")
+    file.write_bytes(broken.encode())
+    tests = work.tests[:MAX_COVERING_TESTS]
+    red = _run(work, tests, detailed=True)
+    if red.timed_out or not red.finished:
+        return Verdict(rejected="hangs" if red.timed_out else "ends the test process")
+    outcomes = {test: (outcome, message) for test, outcome, message in red.records}
+    failed = [test for test in tests if outcomes.get(test, ("missing", ""))[0] == "failed"]
+    if not failed:
+        return Verdict(rejected="survives")
+    if missing := [test for test in tests if test not in outcomes]:
+        return Verdict(rejected=f"{len(missing)} tests vanish")
+    passed = [test for test in tests if outcomes[test][0] == "passed"][:MAX_PASS_TO_PASS]
+    failed = failed[:MAX_FAIL_TO_PASS]
+    if failure := apply_patch(unified_diff(work.mutation.path, broken, clean)):
+        return Verdict(rejected=f"gold patch does not apply: {failure}")
+    green = {test: outcome for test, outcome, _ in _run(work, (*failed, *passed), detailed=False).records}
+    if any(green.get(test) != "passed" for test in (*failed, *passed)):
+        return Verdict(rejected="not green again with the gold patch")
+    return Verdict(failures=tuple((test, outcomes[test][1]) for test in failed), pass_to_pass=tuple(passed))
+
+
+def _run(work: Work, tests: tuple[str, ...], *, detailed: bool) -> Run:
+    selection = Selection(work.runner, tests, work.python_path, detailed)
+    return run_forked(selection, timeout_seconds=RUN_TIMEOUT_SECONDS, setup=lambda: _forget(work))
+
+
+def _forget(work: Work) -> None:
+    """Drop modules of the same name that this process has from elsewhere; keep pytest's hands off the terminal."""
+    places = [Path.cwd() / entry for entry in work.python_path]
+    ours = {path.stem for place in places for path in place.iterdir()}
+    for name in [name for name in sys.modules if name.split(".")[0] in ours]:
+        del sys.modules[name]
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _copy_of(root: Path) -> Path:
+    if root not in _copies:
+        _copies[root] = tempfile.TemporaryDirectory(prefix="sweyard-verify-")
+        shutil.copytree(root, Path(_copies[root].name) / root.name)
+    return Path(_copies[root].name) / root.name
