@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sweyard_sandbox.errors import InfrastructureError
+from sweyard_sandbox.errors import InfrastructureError, SweyardError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.algorithm.learning_signal import has_signal
@@ -22,6 +22,9 @@ from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
+
+VERIFICATION_FAILURES = 10
+"""So many tasks in a row that cannot be verified for infrastructure's sake end the run's attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class StepScheduler:
 
     async def draw_verified(self) -> Task:
         """The next task whose gold patch passes and whose empty patch fails; others are set aside."""
+        failures = 0
         while (task_id := self._cursor.draw()) is not None:
             task = self._tasks[task_id]
             if not self._rules.verify_tasks or task_id in self._verified:
@@ -86,6 +90,9 @@ class StepScheduler:
             try:
                 fault = await self._pool.verify(task)
             except InfrastructureError as error:
+                failures += 1
+                if failures == VERIFICATION_FAILURES:
+                    raise
                 logger.warning("task %s could not be verified now, another is drawn: %s", task_id, error)
                 continue
             if fault is None:
@@ -96,7 +103,7 @@ class StepScheduler:
         raise NoTasksError("no task is left to train on: each one's gold patch fails, or its tests pass without it")
 
 
-class NoTasksError(ValueError):
+class NoTasksError(SweyardError, ValueError):
     """Every task has been set aside."""
 
 

@@ -1,0 +1,1 @@
+"""Progress: what the run tells people while it runs."""

@@ -1,0 +1,56 @@
+"""status.trainer of the run's TrainingRun, by server-side apply under our own field manager."""
+
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.config import ConfigException
+
+from sweyard_api.constants import API_VERSION, FIELD_MANAGER_TRAINER, GROUP, VERSION
+from sweyard_trainer.progress.reporter import StatusUnavailableError
+
+REQUEST_TIMEOUT_SECONDS = 10
+
+
+class ClusterStatus:
+    """StatusSink of one TrainingRun. Blocking: call it in a thread."""
+
+    def __init__(self, api: client.CustomObjectsApi, namespace: str, run: str, uid: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._run = run
+        self._uid = uid
+
+    @classmethod
+    def in_cluster(cls, namespace: str, run: str, uid: str) -> "ClusterStatus":
+        """With the pod's own service account. Raises StatusUnavailableError outside of a cluster."""
+        settings = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except ConfigException as error:
+            raise StatusUnavailableError(str(error)) from error
+        return cls(client.CustomObjectsApi(client.ApiClient(settings)), namespace, run, uid)
+
+    def publish(self, report: dict[str, Any]) -> None:
+        """The UID keeps the report of a deleted run off a new one of the same name."""
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "TrainingRun",
+            "metadata": {"name": self._run, "namespace": self._namespace, "uid": self._uid},
+            "status": {"trainer": report},
+        }
+        try:
+            self._api.patch_namespaced_custom_object_status(
+                GROUP,
+                VERSION,
+                self._namespace,
+                "trainingruns",
+                self._run,
+                body,
+                field_manager=FIELD_MANAGER_TRAINER,
+                force=True,
+                _content_type="application/apply-patch+yaml",
+                _request_timeout=REQUEST_TIMEOUT_SECONDS,
+            )
+        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise StatusUnavailableError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,100 @@
+"""ProgressReporter: progress.json on the volume and, on a cluster, status.trainer. Never fails the run."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from sweyard_api.training_run import TrainerStatus
+
+logger = logging.getLogger(__name__)
+
+FILE_INTERVAL_SECONDS = 0.5
+STATUS_INTERVAL_SECONDS = 5.0
+
+
+class StatusSink(Protocol):
+    """Where the report goes beside the file."""
+
+    def publish(self, report: dict[str, Any]) -> None:
+        """Write the report; blocking. Raises OSError-like errors that are logged and tried again with the next one."""
+        ...
+
+
+class ProgressReporter:
+    """Keeps the newest report and writes it at a bounded rate."""
+
+    def __init__(
+        self,
+        storage: Path,
+        initial: TrainerStatus,
+        *,
+        sink: StatusSink | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._path = storage / "progress.json"
+        self._report = initial
+        self._sink = sink
+        self._now = now
+        self._monotonic = monotonic
+        self._file_written_at = float("-inf")
+        self._status_written_at = float("-inf")
+        self._publishing: asyncio.Task[None] | None = None
+
+    @property
+    def report(self) -> TrainerStatus:
+        """What is known now."""
+        return self._report
+
+    def update(self, **fields: Any) -> None:
+        """Change fields of the report. The percentage never goes back within a process."""
+        if "progress_percentage" in fields:
+            fields["progress_percentage"] = max(fields["progress_percentage"], self._report.progress_percentage)
+        self._report = TrainerStatus.model_validate(
+            {**self._report.model_dump(), **fields, "updated_at": self._stamp()}
+        )
+        if self._monotonic() - self._file_written_at >= FILE_INTERVAL_SECONDS:
+            self._write_file()
+        if self._sink is not None and self._publishing is None:
+            self._publishing = asyncio.get_running_loop().create_task(self._publish_later())
+
+    async def flush(self) -> None:
+        """Write the last report everywhere, now."""
+        self._write_file()
+        if self._publishing is not None:
+            self._publishing.cancel()
+            await asyncio.gather(self._publishing, return_exceptions=True)
+        await self._publish()
+
+    def _write_file(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".tmp")
+        partial.write_text(self._report.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
+        partial.replace(self._path)
+        self._file_written_at = self._monotonic()
+
+    async def _publish_later(self) -> None:
+        wait = self._status_written_at + STATUS_INTERVAL_SECONDS - self._monotonic()
+        await asyncio.sleep(max(0.0, wait))
+        self._publishing = None
+        await self._publish()
+
+    async def _publish(self) -> None:
+        if self._sink is None:
+            return
+        self._status_written_at = self._monotonic()
+        report = self._report.model_dump(by_alias=True, exclude_none=True)
+        try:
+            await asyncio.to_thread(self._sink.publish, report)
+        except StatusUnavailableError as error:
+            logger.warning("the run's status could not be written, the run goes on: %s", error)
+
+    def _stamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class StatusUnavailableError(OSError):
+    """The API server cannot take the report now."""

@@ -1,0 +1,104 @@
+"""RunProgress: turns what the main loop does into one report for people: phase, step, share done, time left."""
+
+from typing import Any
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.outcome import Outcome
+from sweyard_trainer.loop_state import LoopState
+from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
+from sweyard_trainer.progress.reporter import ProgressReporter
+from sweyard_trainer.trajectory import Trajectory
+
+
+class RunProgress:
+    """Counts units of work and passes the newest report on."""
+
+    def __init__(self, reporter: ProgressReporter, phases: dict[str, Phase], total_steps: int) -> None:
+        self._reporter = reporter
+        self._phases = phases
+        self._total_steps = total_steps
+        self._metrics: dict[str, float] = {}
+        self._attempts = 0
+        self._solved = 0
+
+    def update(self, **fields: Any) -> None:
+        """Change fields of the report; figures of time follow by themselves."""
+        if "phase" in fields:
+            self._attempts = self._solved = 0
+        self._reporter.update(
+            total_steps=self._total_steps,
+            metrics=self._metrics,
+            progress_percentage=percentage(self._phases),
+            estimated_remaining_seconds=remaining_seconds(self._phases),
+            **fields,
+        )
+
+    def resume(self, state: LoopState) -> None:
+        """What earlier lives of the run did."""
+        for name, seconds in state.seconds.items():
+            self._phases[name].seconds = seconds
+        self._phases["step"].done = state.step
+        if state.warmed_up:
+            self._phases["warmup"].done = self._phases["warmup"].total
+        for results in state.evaluations.values():
+            self._phases["evaluation"].done += sum(result["attempts"] for result in results)
+            self._metrics |= {f"eval/{result['source']}": result["solved_fraction"] for result in results}
+        self.update(step=state.step)
+
+    def advance(self, phase: str, units: int, seconds: float) -> None:
+        """`units` more of `phase` are done and took `seconds`."""
+        self._phases[phase].done += units
+        self._phases[phase].seconds += seconds
+        self.update()
+
+    def attempt_done(self, attempt: Trajectory) -> None:
+        """One attempt of the step or evaluation under way ended."""
+        self._attempts += 1
+        self._solved += attempt.outcome is Outcome.SOLVED
+        what = self._reporter.report.message.split(":")[0]
+        self.update(message=f"{what}: {self._attempts} attempts ended, {self._solved} solved")
+
+    def step_done(self, step: int, figures: dict[str, float]) -> None:
+        """A step was trained."""
+        names = {
+            "rewardMean": "rollout/reward_mean",
+            "solvedFraction": "rollout/solved_fraction",
+            "tokensPerSecond": "rollout/tokens_per_second",
+            "infraFailureFraction": "rollout/infra_failure_fraction",
+            "loss": "train/loss",
+        }
+        self._metrics |= {ours: figures[theirs] for ours, theirs in names.items() if theirs in figures}
+        self.update(step=step)
+
+    def evaluated(self, solved_fractions: dict[str, float]) -> None:
+        """An evaluation ended."""
+        self._metrics |= {f"eval/{source}": fraction for source, fraction in solved_fractions.items()}
+        self.update()
+
+    def finish(self) -> None:
+        """All is done."""
+        for phase in self._phases.values():
+            phase.total = phase.done
+        self.update(phase="finished", message="finished", step=self._phases["step"].done)
+
+    def seconds(self) -> dict[str, float]:
+        """Time spent by phase, over all lives."""
+        return {name: phase.seconds for name, phase in self._phases.items()}
+
+    async def flush(self) -> None:
+        """See ProgressReporter.flush."""
+        await self._reporter.flush()
+
+
+def plan_phases(spec: TrainingRunSpec, attempts_per_evaluation: int) -> dict[str, Phase]:
+    """How many units of each kind a run has."""
+    steps = 0 if spec.mode == "eval" else spec.steps
+    warmed = spec.mode == "rl" and spec.warmup is not None
+    evaluation = spec.evaluation
+    at_start = (2 if warmed else 1) if evaluation.at_start else 0
+    periodic = (steps - 1) // evaluation.every_steps if evaluation.every_steps and steps else 0
+    return {
+        "warmup": Phase(spec.warmup.steps if warmed and spec.warmup else 0),
+        "step": Phase(steps),
+        "evaluation": Phase((at_start + periodic + 1) * attempts_per_evaluation),
+    }

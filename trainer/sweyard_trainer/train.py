@@ -1,0 +1,378 @@
+"""The main loop: untrained evaluation, warm-up, evaluation, steps, final evaluation. Reads as a table of contents.
+
+Invariants (tests/trainer/train):
+- everything that decides what comes next is in LoopState, which is saved with each checkpoint: a run that was killed
+  goes on with the same steps, the same tasks in the same order, and the same numbers of weight versions;
+- nothing samples while weights change: a step's rollouts end before its training, and all engines confirm its version.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.algorithm.learning_signal import has_signal
+from sweyard_trainer.evaluation import SourceResult, evaluate_source
+from sweyard_trainer.loop_state import LoopState
+from sweyard_trainer.metrics import Metrics, prefixed, rollout_metrics
+from sweyard_trainer.progress.run_progress import RunProgress
+from sweyard_trainer.rollout.plan import TaskCursor, derive_seed, select_eval_plans
+from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.rollout.record import AttemptLog
+from sweyard_trainer.rollout.step import StepRollouts, StepRules, StepScheduler
+from sweyard_trainer.trajectory import Segment, Trajectory
+from sweyard_trainer.warmup import draw_batch
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MAX_STEPS_WITHOUT_SIGNAL = 5
+"""With dynamic sampling: so many steps in a row in which no group had signal end the run."""
+
+
+class NoSignalError(SweyardError, ValueError):
+    """The tasks teach nothing: all attempts at each are alike."""
+
+
+class StoppedError(SweyardError):
+    """The run was asked to stop; what was done is in a checkpoint."""
+
+
+class Trains(Protocol):
+    """What the loop needs of the learner; see sweyard_trainer.learner.learner.Learner."""
+
+    async def start(self) -> None: ...
+
+    async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]: ...
+
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]: ...
+
+    async def save_weights(self, version: int) -> Path: ...
+
+    async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path: ...
+
+    async def load_latest(self) -> tuple[int, dict[str, Any]] | None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything a run is made of."""
+
+    spec: TrainingRunSpec
+    run_id: str
+    storage: Path
+    train_tasks: Sequence[Task]
+    eval_tasks: Mapping[str, Sequence[Task]]
+    """By the name of the source."""
+    demonstrations: Callable[[], list[Segment]]
+    """Made when they are needed."""
+    learner: Trains
+    pool: WorkerPool
+    publish: Callable[[int], Awaitable[None]]
+    """Brings weights that are on the volume into the engines that are servers, and has each confirm them."""
+    progress: RunProgress
+
+
+class TrainingLoop:
+    """One life of a run, from its start or its last checkpoint."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._spec = run.spec
+        self._state = LoopState()
+        self._cursor = TaskCursor(tuple(task.id for task in run.train_tasks), run.spec.seed)
+        self._stopping = asyncio.Event()
+        self._checkpointed_step = -1
+        self._demonstrations: list[Segment] | None = None
+
+    def stop(self) -> None:
+        """Ask to checkpoint and end soon; safe to call from a signal handler of the event loop."""
+        self._stopping.set()
+
+    async def run(self) -> dict[str, Any]:
+        """The whole run; its summary. Raises StoppedError once `stop` was heeded."""
+        try:
+            await self._start()
+            await self._evaluate_once("untrained", wanted=self._spec.evaluation.at_start)
+            await self._warm_up()
+            await self._evaluate_once("warmed-up", wanted=self._warmed and self._spec.evaluation.at_start)
+            while self._state.step < self._main_steps:
+                await self._step()
+            await self._evaluate_once("final", wanted=True)
+            return await self._finish()
+        except StoppedError:
+            await self._checkpoint()
+            raise
+        finally:
+            await self._run.progress.flush()
+            await self._run.pool.close()
+            await self._run.learner.stop()
+
+    @property
+    def _warmed(self) -> bool:
+        return self._spec.mode == "rl" and self._spec.warmup is not None
+
+    @property
+    def _main_steps(self) -> int:
+        return 0 if self._spec.mode == "eval" else self._spec.steps
+
+    # start and resume
+
+    async def _start(self) -> None:
+        self._run.progress.update(phase="starting", message="loading the model and starting the workers")
+        await self._run.learner.start()
+        found = await self._run.learner.load_latest()
+        if found is not None:
+            step, extra = found
+            self._state = LoopState.from_dict(extra)
+            self._cursor.restore(self._state.cursor)
+            self._checkpointed_step = step
+            logger.info("going on after step %d from its checkpoint", step)
+        self._metrics = Metrics(
+            self._run.storage,
+            self._spec.logging,
+            self._run.run_id,
+            keep_rows=self._state.metrics_rows,
+            step=self._state.step,
+        )
+        self._run.progress.resume(self._state)
+        self._scheduler = StepScheduler(
+            {task.id: task for task in self._run.train_tasks},
+            self._cursor,
+            self._run.pool,
+            step_rules(self._spec),
+            self._state.verified,
+        )
+        await self._run.pool.start()
+        await self._sync_weights()
+
+    async def _sync_weights(self) -> None:
+        """All engines sample with what the learner has now, under the version that the state names."""
+        version = self._state.weight_version
+        await self._run.learner.save_weights(version)
+        await self._run.publish(version)
+        await self._run.pool.use_weights(version)
+        self._run.progress.update(weight_version=version)
+
+    # warm-up
+
+    async def _warm_up(self) -> None:
+        warmup = self._spec.warmup
+        if not self._warmed or warmup is None or self._state.warmed_up:
+            return
+        await self._supervised("warmup", warmup.steps, warmup.batch_size)
+        self._state.warmed_up = True
+        self._state.weight_version += 1
+        await self._sync_weights()
+        await self._checkpoint()
+
+    async def _supervised(self, phase: str, steps: int, batch_size: int) -> None:
+        self._run.progress.update(phase=phase, message="preparing demonstrations")
+        demonstrations = await asyncio.to_thread(self._run.demonstrations)
+        self._run.progress.update(message=f"supervised steps on {len(demonstrations)} demonstrations")
+        for step in range(steps):
+            began = time.monotonic()
+            batch = draw_batch(demonstrations, step, batch_size, self._spec.seed)
+            figures = await self._run.learner.sft_step(batch)
+            self._write_metrics(phase, step + 1, prefixed(phase, figures))
+            self._run.progress.advance("warmup", 1, time.monotonic() - began)
+            self._heed_stop()
+
+    # steps
+
+    async def _step(self) -> None:
+        began = time.monotonic()
+        figures = await (self._sft_step() if self._spec.mode == "sft" else self._rl_step())
+        self._state.step += 1
+        self._state.weight_version += 1
+        synced = time.monotonic()
+        await self._sync_weights()
+        now = time.monotonic()
+        figures |= {"time/weight_sync_seconds": now - synced, "time/step_seconds": now - began}
+        self._write_metrics(self._spec.mode, self._state.step, figures)
+        self._run.progress.advance("step", 1, now - began)
+        self._run.progress.step_done(self._state.step, figures)
+        every = self._spec.evaluation.every_steps
+        if every and self._state.step % every == 0 and self._state.step < self._main_steps:
+            await self._evaluate_once(f"step-{self._state.step}", wanted=True)
+        if self._state.step % self._spec.checkpoint.every_steps == 0 or self._state.step == self._main_steps:
+            await self._checkpoint()
+        self._heed_stop()
+
+    async def _rl_step(self) -> dict[str, float]:
+        began = time.monotonic()
+        number = self._state.step + 1
+        self._run.progress.update(phase="rl", message=f"step {number}: attempts under way")
+        rollouts = await self._collect(number)
+        with_signal = sum(map(group_has_signal, rollouts.groups))
+        self._count_silent_steps(with_signal)
+        rolled = time.monotonic()
+        self._run.progress.update(message=f"step {number}: training")
+        trained = await self._run.learner.train_step(rollouts.groups)
+        figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began))
+        times = {"time/rollout_seconds": rolled - began, "time/train_seconds": time.monotonic() - rolled}
+        return {**figures, **prefixed("train", trained), **times}
+
+    async def _collect(self, number: int) -> StepRollouts:
+        """The step's rollouts; if it is stopped, the next life draws the same tasks again."""
+        before = self._cursor.state()
+        try:
+            with AttemptLog(self._run.storage / "rollouts" / f"step-{number:06d}.jsonl") as log:
+                return await self._unless_stopped(self._scheduler.collect(number, self._watch(log.write)))
+        except StoppedError:
+            self._cursor.restore(before)
+            raise
+
+    async def _sft_step(self) -> dict[str, float]:
+        warmup = self._spec.warmup
+        if self._demonstrations is None:
+            self._demonstrations = await asyncio.to_thread(self._run.demonstrations)
+        size = warmup.batch_size if warmup else self._spec.rollout.groups_per_step * self._spec.rollout.group_size
+        batch = draw_batch(self._demonstrations, self._state.step, size, self._spec.seed)
+        return prefixed("train", await self._run.learner.sft_step(batch))
+
+    def _count_silent_steps(self, with_signal: int) -> None:
+        self._state.silent_steps = 0 if with_signal else self._state.silent_steps + 1
+        if self._spec.algorithm.dynamic_sampling and self._state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
+            raise NoSignalError(
+                f"in {self._state.silent_steps} steps, refills included, no group's rewards differed: "
+                "choose tasks that this model sometimes solves, or set algorithm.dynamicSampling to false"
+            )
+
+    # evaluation
+
+    async def _evaluate_once(self, label: str, *, wanted: bool) -> None:
+        """Evaluate and remember it, unless an earlier life of the run already did."""
+        if not wanted or not self._run.eval_tasks or label in self._state.evaluations:
+            return
+        self._run.progress.update(phase="evaluating", message=f"evaluation: {label}")
+        results = [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
+        self._state.evaluations[label] = [result.report() for result in results]
+        figures = {
+            name: value
+            for result in results
+            for name, value in prefixed(f"eval/{result.source}", result.metrics()).items()
+        }
+        self._write_metrics("evaluation", self._state.step, figures)
+        self._run.progress.evaluated({result.source: result.solved_fraction for result in results})
+
+    async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task]) -> SourceResult:
+        await self._set_aside_faulty(tasks)
+        evaluation = self._spec.evaluation
+        plans = select_eval_plans(
+            f"eval-{label}-{name}",
+            tasks,
+            evaluation.attempts,
+            temperature=evaluation.temperature,
+            seed=derive_seed(self._spec.seed, "evaluation"),
+            set_aside=self._state.eval_set_aside,
+        )
+        log = self._run.storage / "rollouts" / f"eval-{label}-{name}.jsonl"
+        began = time.monotonic()
+        result = await self._unless_stopped(
+            evaluate_source(name, plans, self._run.pool, log, self._watch(lambda attempt: None))
+        )
+        self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)
+        return result
+
+    async def _set_aside_faulty(self, tasks: Sequence[Task]) -> None:
+        if not self._spec.reward.verify_tasks:
+            return
+        unknown = [task for task in tasks if task.id not in self._state.verified | self._state.eval_set_aside]
+        faults = await self._unless_stopped(asyncio.gather(*(self._run.pool.verify(task) for task in unknown)))
+        for task, fault in zip(unknown, faults, strict=True):
+            if fault is None:
+                self._state.verified.add(task.id)
+            else:
+                logger.warning("held-out task %s is set aside: %s", task.id, fault)
+                self._state.eval_set_aside.add(task.id)
+
+    # ends
+
+    async def _finish(self) -> dict[str, Any]:
+        summary = {
+            "run": self._run.run_id,
+            "mode": self._spec.mode,
+            "steps": self._state.step,
+            "weight_version": self._state.weight_version,
+            "evaluations": self._state.evaluations,
+            "tasks_set_aside": sorted(self._cursor.set_aside | self._state.eval_set_aside),
+            "seconds": self._run.progress.seconds(),
+        }
+        partial = self._run.storage / "summary.tmp"
+        partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        partial.replace(self._run.storage / "summary.json")
+        self._run.progress.finish()
+        self._metrics.close()
+        return summary
+
+    async def _checkpoint(self) -> None:
+        if self._spec.mode == "eval" or (self._state.step == 0 and not self._state.warmed_up):
+            return
+        if self._checkpointed_step == self._state.step:
+            return
+        self._state.cursor = self._cursor.state()
+        self._state.metrics_rows = self._metrics.num_rows
+        self._state.seconds = self._run.progress.seconds()
+        path = await self._run.learner.save_checkpoint(self._state.step, self._state.to_dict())
+        self._checkpointed_step = self._state.step
+        name = str(path.relative_to(self._run.storage))
+        self._run.progress.update(last_checkpoint=name, last_checkpoint_step=self._state.step)
+
+    def _heed_stop(self) -> None:
+        if self._stopping.is_set():
+            raise StoppedError(f"stopped after step {self._state.step}")
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T:
+        """`work`, cancelled when the run is asked to stop: rollouts are done again, training never is."""
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise StoppedError(f"stopped after step {self._state.step}")
+        finally:
+            for pending in (task, stop):
+                pending.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
+
+    def _watch(self, write: Callable[[Trajectory], None]) -> Callable[[Trajectory], None]:
+        def on_attempt(attempt: Trajectory) -> None:
+            write(attempt)
+            self._run.progress.attempt_done(attempt)
+
+        return on_attempt
+
+    def _write_metrics(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        self._metrics.write(phase, step, figures)
+
+
+def group_has_signal(group: Sequence[Trajectory]) -> bool:
+    """Of the attempts that were scored."""
+    return has_signal([attempt.reward for attempt in group if not attempt.outcome.is_infrastructure])
+
+
+def step_rules(spec: TrainingRunSpec) -> StepRules:
+    """What the config says about a step."""
+    rollout = spec.rollout
+    deadline = rollout.step_deadline_seconds or spec.agent.timeout_seconds + spec.reward.timeout_seconds
+    return StepRules(
+        groups=rollout.groups_per_step,
+        group_size=rollout.group_size,
+        temperature=rollout.temperature,
+        deadline_seconds=float(deadline),
+        dynamic_sampling=spec.algorithm.dynamic_sampling,
+        max_refills=spec.algorithm.max_refills,
+        verify_tasks=spec.reward.verify_tasks,
+        seed=spec.seed,
+    )
