@@ -79,7 +79,7 @@ class PodOptions(Model):
 class Lora(Model):
     """Low-rank adapters instead of full weights (peft)."""
 
-    rank: Annotated[int, Field(ge=0, le=1_024)] = 32
+    rank: Annotated[int, Field(ge=0, le=512)] = 32
     """Rank; 0 switches off a preset's adapters."""
     alpha: Annotated[float, Field(gt=0)] = 64.0
     """Scale."""

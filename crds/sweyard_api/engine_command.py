@@ -1,0 +1,76 @@
+"""How a vLLM server is started for a run: pure, so that operator, trainer and tests agree."""
+
+import math
+
+from sweyard_api.base import quantity_value
+from sweyard_api.infrastructure import GPU_RESOURCE
+from sweyard_api.training_run import TrainingRunSpec
+
+ENGINE_MODULE = "vllm.entrypoints.openai.api_server"
+"""Run with `python -m`; the distribution for CPUs has no console script."""
+SERVED_MODEL_NAME = "policy"
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""The values that vLLM takes for --max-lora-rank."""
+
+
+def engine_uses_gpu(spec: TrainingRunSpec) -> bool:
+    """Whether the engine finds a GPU: as trainer.device says, else by the GPU limit of the engine's pods."""
+    if spec.trainer.device != "auto":
+        return spec.trainer.device == "cuda"
+    options = spec.trainer if spec.inference.placement == "colocated" else spec.inference
+    return GPU_RESOURCE in options.resources.limits
+
+
+def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[str]:
+    """Arguments after `python -m vllm.entrypoints.openai.api_server`, from a resolved spec.
+
+    Logprobs are those of the sampled distribution, and the model's own sampling defaults (top-p, top-k) are kept
+    out of it.
+    """
+    length = spec.inference.max_model_len or spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
+    return [
+        *("--model", model_path),
+        *("--served-model-name", SERVED_MODEL_NAME),
+        *("--host", "0.0.0.0"),
+        *("--port", str(port)),
+        *("--seed", str(spec.seed)),
+        *("--dtype", spec.trainer.dtype),
+        *("--max-model-len", str(length)),
+        *("--logprobs-mode", "processed_logprobs"),
+        *("--generation-config", "vllm"),
+        "--disable-uvicorn-access-log",
+        *(_gpu_arguments(spec) if engine_uses_gpu(spec) else ("--enforce-eager",)),
+        *_adapter_arguments(spec),
+        *spec.inference.extra_args,
+    ]
+
+
+def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
+    sleep = ["--enable-sleep-mode"] if spec.inference.placement == "colocated" else []
+    return [
+        *("--tensor-parallel-size", str(spec.inference.tensor_parallel)),
+        *("--gpu-memory-utilization", str(spec.inference.memory_fraction)),
+        *sleep,
+    ]
+
+
+def _adapter_arguments(spec: TrainingRunSpec) -> list[str]:
+    lora = spec.trainer.lora
+    if lora is None:
+        return []
+    rank = next(allowed for allowed in _LORA_RANKS if allowed >= lora.rank)
+    return ["--enable-lora", "--max-lora-rank", str(rank)]
+
+
+def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
+    """Environment of the server. Development mode opens the routes that take weights; only the trainer reaches them."""
+    environment = {
+        "VLLM_SERVER_DEV_MODE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    if not engine_uses_gpu(spec):
+        environment["VLLM_CPU_KVCACHE_SPACE"] = str(math.ceil(quantity_value(spec.inference.cpu_kv_cache) / 2**30))
+    if spec.trainer.lora is not None:
+        environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    return environment

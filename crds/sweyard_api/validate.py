@@ -1,0 +1,120 @@
+"""Check files as the API server and the operator would, without either."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from sweyard_api.base import DNS_NAME_PATTERN, Model
+from sweyard_api.constants import API_VERSION, GROUP
+from sweyard_api.crd import name_rule
+from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
+from sweyard_api.merge import merge
+from sweyard_api.problem import InvalidSpecError, Problem, broken_rules, join_path
+from sweyard_api.resolve import resolve
+from sweyard_api.sentences import did_you_mean, problems_of
+from sweyard_api.yaml_text import load_documents
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A problem and where it is."""
+
+    file: str
+    document: str
+    """`TrainingRun tiny`, or `document 2` where it cannot be named."""
+    problem: Problem
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.document}: {self.problem}"
+
+
+def validate_file(path: Path) -> list[FileProblem]:
+    """Every problem of every document of ours in a YAML file. Raises OSError."""
+    return validate_text(path.read_text(encoding="utf-8"), file=str(path))
+
+
+def validate_text(text: str, *, file: str) -> list[FileProblem]:
+    """As validate_file, from text; `file` is only named."""
+    try:
+        documents = load_documents(text)
+    except yaml.YAMLError as error:
+        return [FileProblem(file, "YAML", Problem("", " ".join(str(error).split())))]
+    if not documents:
+        return [FileProblem(file, "YAML", Problem("", "the file is empty"))]
+    return [
+        FileProblem(file, document_name(document, index), problem)
+        for index, document in enumerate(documents, start=1)
+        for problem in validate_document(document)
+    ]
+
+
+def document_name(document: Any, index: int) -> str:
+    """How to call a document in a message."""
+    if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+        kind, name = document.get("kind"), document["metadata"].get("name")
+        if isinstance(kind, str) and isinstance(name, str):
+            return f"{kind} {name}"
+    return f"document {index}"
+
+
+def validate_document(document: Any) -> list[Problem]:
+    """Every problem of one manifest; kinds of other API groups are not looked at."""
+    if not isinstance(document, dict):
+        return [Problem("", "must be a mapping with apiVersion, kind, metadata and spec")]
+    api_version = str(document.get("apiVersion", ""))
+    kind = next((kind for kind in KINDS if kind.name == document.get("kind")), None)
+    if kind is None and api_version and not api_version.startswith(f"{GROUP}/"):
+        return []
+    return _envelope_problems(document, kind) + (_spec_problems(document.get("spec"), kind) if kind else [])
+
+
+def _envelope_problems(document: Mapping[str, Any], kind: Kind | None) -> list[Problem]:
+    problems = []
+    if document.get("apiVersion") != API_VERSION:
+        problems.append(Problem("apiVersion", f"must be {API_VERSION}", document.get("apiVersion")))
+    if kind is None:
+        names = [known.name for known in KINDS]
+        hint = did_you_mean(str(document.get("kind")), names)
+        problems.append(Problem("kind", f"must be one of {', '.join(names)}{hint}", document.get("kind")))
+    else:
+        problems += _name_problems(document.get("metadata"), kind)
+    known = ("apiVersion", "kind", "metadata", "spec", "status")
+    for key in document.keys() - set(known):
+        problems.append(Problem(str(key), f"there is no such field here; did you mean spec.{key}?"))
+    return problems
+
+
+def _name_problems(metadata: Any, kind: Kind) -> list[Problem]:
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str):
+        return [Problem("metadata.name", "is required", name)]
+    if len(name) > kind.max_name_length or not re.fullmatch(DNS_NAME_PATTERN, name):
+        return [Problem("metadata.name", name_rule(kind), name)]
+    return []
+
+
+def _spec_problems(spec: Any, kind: Kind) -> list[Problem]:
+    if not isinstance(spec, dict):
+        return [Problem("spec", "is required and must be a mapping")]
+    problems = _run_problems(spec) if kind is TRAINING_RUN else _model_problems(spec, kind.spec)
+    return [Problem(join_path("spec", found.field), found.message, found.value) for found in problems]
+
+
+def _run_problems(spec: Mapping[str, Any]) -> list[Problem]:
+    try:
+        resolve(spec)
+    except InvalidSpecError as error:
+        return list(error.problems)
+    return []
+
+
+def _model_problems(spec: Mapping[str, Any], model: type[Model]) -> list[Problem]:
+    try:
+        return list(broken_rules(model.model_validate(merge({}, spec), strict=True)))
+    except ValidationError as error:
+        return problems_of(error, model)
