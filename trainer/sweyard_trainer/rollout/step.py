@@ -124,14 +124,15 @@ class _StepRun:
         deadline = asyncio.get_running_loop().time() + self._rules.deadline_seconds
         first = [self._plan(await self._scheduler.draw_verified()) for _ in range(self._rules.groups)]
         await self._pool.announce([plan for plans in first for plan in plans])
-        pending = {asyncio.create_task(self._run_group(plans, deadline)) for plans in first}
+        groups = {asyncio.create_task(self._run_group(plans, deadline)) for plans in first}
         try:
-            while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            while groups:
+                done, _ = await asyncio.wait(groups, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    pending |= await self._take(task.result(), deadline)
+                    groups |= await self._take(task.result(), deadline)
+                groups -= done
         finally:
-            await _cancel(pending)
+            await _cancel(groups)
         return self._result
 
     def _plan(self, task: Task) -> list[AttemptPlan]:
