@@ -93,6 +93,7 @@ class TrainingLoop:
         self._stopping = asyncio.Event()
         self._checkpointed_step = -1
         self._demonstrations: list[Segment] | None = None
+        self._metrics: Metrics | None = None
 
     def stop(self) -> None:
         """Ask to checkpoint and end soon; safe to call from a signal handler of the event loop."""
@@ -102,7 +103,7 @@ class TrainingLoop:
         """The whole run; its summary. Raises StoppedError once `stop` was heeded."""
         try:
             await self._start()
-            await self._evaluate_once("untrained", wanted=self._spec.evaluation.at_start)
+            await self._evaluate_once("untrained", wanted=self._main_steps > 0 and self._spec.evaluation.at_start)
             await self._warm_up()
             await self._evaluate_once("warmed-up", wanted=self._warmed and self._spec.evaluation.at_start)
             while self._state.step < self._main_steps:
@@ -113,6 +114,8 @@ class TrainingLoop:
             await self._checkpoint()
             raise
         finally:
+            if self._metrics is not None:
+                self._metrics.close()
             await self._run.progress.flush()
             await self._run.pool.close()
             await self._run.learner.stop()
@@ -312,7 +315,6 @@ class TrainingLoop:
         partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         partial.replace(self._run.storage / "summary.json")
         self._run.progress.finish()
-        self._metrics.close()
         return summary
 
     async def _checkpoint(self) -> None:
@@ -321,7 +323,7 @@ class TrainingLoop:
         if self._checkpointed_step == self._state.step:
             return
         self._state.cursor = self._cursor.state()
-        self._state.metrics_rows = self._metrics.num_rows
+        self._state.metrics_rows = self._metrics.num_rows if self._metrics else 0
         self._state.seconds = self._run.progress.seconds()
         path = await self._run.learner.save_checkpoint(self._state.step, self._state.to_dict())
         self._checkpointed_step = self._state.step
@@ -354,6 +356,7 @@ class TrainingLoop:
         return on_attempt
 
     def _write_metrics(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        assert self._metrics is not None, "made when the run starts"
         self._metrics.write(phase, step, figures)
 
 

@@ -95,7 +95,7 @@ def plan_phases(spec: TrainingRunSpec, attempts_per_evaluation: int) -> dict[str
     steps = 0 if spec.mode == "eval" else spec.steps
     warmed = spec.mode == "rl" and spec.warmup is not None
     evaluation = spec.evaluation
-    at_start = (2 if warmed else 1) if evaluation.at_start else 0
+    at_start = (2 if warmed else 1) if evaluation.at_start and steps else 0
     periodic = (steps - 1) // evaluation.every_steps if evaluation.every_steps and steps else 0
     return {
         "warmup": Phase(spec.warmup.steps if warmed and spec.warmup else 0),

@@ -1,0 +1,196 @@
+"""A run without a model: a learner that only counts, workers whose reward is a rule."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweyard_api.resolve import resolve
+from sweyard_api.training_run import TrainerStatus, TrainingRunSpec
+from sweyard_sandbox.outcome import Outcome
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.progress.reporter import ProgressReporter
+from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
+from sweyard_trainer.rollout.attempt import masked
+from sweyard_trainer.rollout.plan import AttemptPlan, derive_seed
+from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.train import Run
+from sweyard_trainer.trajectory import Segment, Trajectory
+
+SPEC: dict[str, Any] = {
+    "steps": 6,
+    "model": {"scratch": {}},
+    "tasks": {"train": {"dataset": "train"}, "eval": [{"dataset": "held"}]},
+    "rollout": {"groupsPerStep": 2, "groupSize": 3, "maxConcurrent": 4},
+    "reward": {"verifyTasks": False},
+    "warmup": {"steps": 3, "batchSize": 2},
+    "evaluation": {"everySteps": 3},
+    "checkpoint": {"everySteps": 2},
+    "logging": {"tensorboard": False},
+}
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+@dataclass
+class World:
+    """What outlives the process, and where it dies."""
+
+    storage: Path
+    events: list[str] = field(default_factory=list)
+    crash_at: int | None = None
+
+    def event(self, name: str) -> None:
+        """Something happened; the process may die right before it."""
+        if self.crash_at is not None and len(self.events) >= self.crash_at:
+            self.crash_at = None
+            raise CrashError(name)
+        self.events.append(name)
+
+
+class CountingLearner:
+    """Its weights are one number, a function of all it was trained on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._directory = world.storage / "checkpoints"
+        self.weights = 0
+
+    async def start(self) -> None:
+        self._world.event("start")
+
+    async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]:
+        self._world.event("sft")
+        self.weights = derive_seed(self.weights, *(int(segment.token_ids[0]) for segment in sequences))
+        return {"loss": 1.0}
+
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
+        self._world.event("train")
+        self.weights = derive_seed(self.weights, *sorted(attempt.attempt_id for group in groups for attempt in group))
+        return {"loss": 0.5}
+
+    async def save_weights(self, version: int) -> Path:
+        self._world.event(f"weights {version}")
+        return self._world.storage / "weights" / str(version)
+
+    async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path:
+        self._world.event(f"checkpoint {step}")
+        self._directory.mkdir(exist_ok=True)
+        path = self._directory / f"step-{step}"
+        path.write_text(json.dumps({"step": step, "extra": extra, "weights": self.weights}))
+        return path
+
+    async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
+        found = [json.loads(path.read_text()) for path in self._directory.glob("*")]
+        if not found:
+            return None
+        latest = max(found, key=lambda checkpoint: checkpoint["step"])
+        self.weights = latest["weights"]
+        return latest["step"], latest["extra"]
+
+    async def stop(self) -> None:
+        return None
+
+
+class RuleWorker:
+    """Every second attempt of a group is solved."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.version = -1
+        self.on_run: Callable[[AttemptPlan], None] = lambda plan: None
+
+    async def start(self) -> None: ...
+
+    async def use_weights(self, version: int) -> None:
+        self.version = version
+
+    async def announce(self, images: Sequence[str]) -> None: ...
+
+    async def verify(self, task: Task) -> str | None:
+        return "broken" if task.id.startswith("faulty") else None
+
+    async def run(self, plan: AttemptPlan) -> Trajectory:
+        self._world.event(f"attempt {plan.attempt_id} by {self.version}")
+        self.on_run(plan)
+        solved = int(plan.attempt_id.rsplit("/", 1)[1]) % 2 == 0
+        return replace(masked(plan, Outcome.SOLVED if solved else Outcome.UNSOLVED, ""), reward=float(solved))
+
+    async def close(self) -> None: ...
+
+
+def make_tasks(names: Sequence[str]) -> list[Task]:
+    return [
+        Task(
+            id=name,
+            repository="r",
+            image="i:1",
+            working_directory="/",
+            problem_statement="p",
+            gold_patch="g",
+            fail_to_pass=("t",),
+        )
+        for name in names
+    ]
+
+
+def make_demonstrations() -> list[Segment]:
+    return [
+        Segment(np.full(2, n, np.int32), np.ones(2, np.bool_), np.zeros(2, np.float32), np.zeros(2, np.int32))
+        for n in range(5)
+    ]
+
+
+@dataclass
+class Life:
+    """One process of the run."""
+
+    run: Run
+    learner: CountingLearner
+    worker: RuleWorker
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def make_life() -> Callable[..., Life]:
+    def make(
+        world: World, train: Sequence[str] = "abcdefg", held: Sequence[str] = ("x", "y", "z"), **changes: Any
+    ) -> Life:
+        spec: TrainingRunSpec = resolve({**SPEC, **changes})
+        learner, worker = CountingLearner(world), RuleWorker(world)
+        reporter = ProgressReporter(world.storage, TrainerStatus(), monotonic=time.monotonic)
+
+        async def publish(version: int) -> None:
+            world.event(f"publish {version}")
+
+        run = Run(
+            spec=spec,
+            run_id="run",
+            storage=world.storage,
+            train_tasks=make_tasks(train),
+            eval_tasks={"held": make_tasks(held)},
+            demonstrations=make_demonstrations,
+            learner=learner,
+            pool=WorkerPool([worker], spec.rollout.max_concurrent),
+            publish=publish,
+            progress=RunProgress(reporter, plan_phases(spec, len(held)), spec.steps),
+        )
+        return Life(run, learner, worker)
+
+    return make
+
+
+@pytest.fixture
+def crash_error() -> type[CrashError]:
+    return CrashError

@@ -1,0 +1,154 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.train import NoSignalError, StoppedError, TrainingLoop
+
+
+def drawn_tasks(storage: Path) -> dict[str, list[str]]:
+    return {
+        path.stem: sorted(attempt.attempt_id for attempt in read_attempts(path))
+        for path in sorted((storage / "rollouts").glob("step-*.jsonl"))
+    }
+
+
+def metric_rows(storage: Path) -> list[tuple[str, int]]:
+    rows = (storage / "metrics" / "metrics.jsonl").read_text().splitlines()
+    return [(row["phase"], row["step"]) for row in map(json.loads, rows)]
+
+
+async def test_a_run_goes_through_its_stages_in_order(world: Any, make_life: Callable[..., Any]) -> None:
+    summary = await TrainingLoop(make_life(world).run).run()
+    assert summary["steps"] == 6
+    assert list(summary["evaluations"]) == ["untrained", "warmed-up", "step-3", "final"]
+    assert metric_rows(world.storage) == [
+        ("evaluation", 0),
+        ("warmup", 1),
+        ("warmup", 2),
+        ("warmup", 3),
+        ("evaluation", 0),
+        ("rl", 1),
+        ("rl", 2),
+        ("rl", 3),
+        ("evaluation", 3),
+        ("rl", 4),
+        ("rl", 5),
+        ("rl", 6),
+        ("evaluation", 6),
+    ]
+    assert json.loads((world.storage / "summary.json").read_text()) == summary
+    progress = json.loads((world.storage / "progress.json").read_text())
+    assert (progress["phase"], progress["step"], progress["progressPercentage"]) == ("finished", 6, 100)
+    assert progress["metrics"]["eval/held"] == 1.0
+    assert progress["lastCheckpoint"] == "checkpoints/step-6"
+
+
+async def test_every_attempt_is_sampled_by_the_weights_of_its_step(world: Any, make_life: Callable[..., Any]) -> None:
+    await TrainingLoop(make_life(world).run).run()
+    attempts = [event.split() for event in world.events if event.startswith("attempt")]
+    versions = {label.split("/")[0]: version for _, label, _, version in attempts}
+    assert versions["eval-untrained-held"] == "0"
+    assert versions["eval-warmed-up-held"] == "1"
+    assert [versions[str(step)] for step in range(1, 7)] == ["1", "2", "3", "4", "5", "6"]
+    assert versions["eval-final-held"] == "7"
+    for version in range(8):
+        assert world.events.index(f"weights {version}") < world.events.index(f"publish {version}")
+
+
+async def undisturbed(tmp_path: Path, world: Any, make_life: Callable[..., Any]) -> tuple[Any, int, int]:
+    other = type(world)(tmp_path / "undisturbed")
+    other.storage.mkdir()
+    life = make_life(other)
+    await TrainingLoop(life.run).run()
+    return other, life.learner.weights, len(other.events)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.2, 0.3, 0.37, 0.5, 0.55, 0.63, 0.7, 0.83, 0.9, 0.97, 0.99])
+async def test_a_run_killed_anywhere_ends_with_the_same_weights_tasks_and_figures(
+    tmp_path: Path, world: Any, make_life: Callable[..., Any], crash_error: type[Exception], share: float
+) -> None:
+    reference, weights, num_events = await undisturbed(tmp_path, world, make_life)
+    world.crash_at = int(share * num_events)
+    with pytest.raises((crash_error, ExceptionGroup)):
+        await TrainingLoop(make_life(world).run).run()
+    life = make_life(world)
+    summary = await TrainingLoop(life.run).run()
+    assert life.learner.weights == weights
+    assert drawn_tasks(world.storage) == drawn_tasks(reference.storage)
+    assert metric_rows(world.storage) == metric_rows(reference.storage)
+    assert summary["evaluations"] == json.loads((reference.storage / "summary.json").read_text())["evaluations"]
+
+
+async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
+    tmp_path: Path, world: Any, make_life: Callable[..., Any]
+) -> None:
+    reference, weights, _ = await undisturbed(tmp_path, world, make_life)
+    life = make_life(world)
+    loop = TrainingLoop(life.run)
+
+    def stop_in_step_four(plan: AttemptPlan) -> None:
+        if plan.attempt_id.startswith("4/"):
+            loop.stop()
+
+    life.worker.on_run = stop_in_step_four
+    with pytest.raises(StoppedError, match="after step 3"):
+        await loop.run()
+    assert "checkpoint 3" in world.events
+    again = make_life(world)
+    await TrainingLoop(again.run).run()
+    assert again.learner.weights == weights
+    assert drawn_tasks(world.storage) == drawn_tasks(reference.storage)
+
+
+async def test_a_finished_run_started_again_trains_no_further(world: Any, make_life: Callable[..., Any]) -> None:
+    await TrainingLoop(make_life(world).run).run()
+    before = world.events.count("train")
+    await TrainingLoop(make_life(world).run).run()
+    assert world.events.count("train") == before
+
+
+async def test_engines_get_the_checkpoints_version_before_the_first_rollout_of_a_resumed_run(
+    world: Any, make_life: Callable[..., Any], crash_error: type[Exception]
+) -> None:
+    await TrainingLoop(make_life(world, steps=3).run).run()
+    del world.events[:]
+    await TrainingLoop(make_life(world, steps=4).run).run()
+    assert world.events[:3] == ["start", "weights 4", "publish 4"]
+
+
+async def test_evaluation_mode_trains_nothing(world: Any, make_life: Callable[..., Any]) -> None:
+    summary = await TrainingLoop(make_life(world, mode="eval").run).run()
+    assert list(summary["evaluations"]) == ["final"]
+    assert not {"sft", "train"} & set(world.events)
+
+
+async def test_supervised_mode_only_imitates(world: Any, make_life: Callable[..., Any]) -> None:
+    summary = await TrainingLoop(make_life(world, mode="sft").run).run()
+    assert world.events.count("sft") == 6
+    assert "train" not in world.events
+    assert summary["steps"] == 6
+
+
+async def test_faulty_held_out_tasks_are_set_aside_and_named(world: Any, make_life: Callable[..., Any]) -> None:
+    life = make_life(world, held=("x", "faulty", "z"), reward={"verifyTasks": True})
+    summary = await TrainingLoop(life.run).run()
+    assert summary["tasks_set_aside"] == ["faulty"]
+    assert [result["attempts"] for result in summary["evaluations"]["final"]] == [2]
+
+
+async def test_tasks_that_teach_nothing_end_the_run_in_a_sentence(world: Any, make_life: Callable[..., Any]) -> None:
+    rollout = {"groupsPerStep": 1, "groupSize": 2, "maxConcurrent": 4}
+    life = make_life(world, rollout=rollout, algorithm={"dynamicSampling": True, "maxRefills": 1})
+    life.worker.run = lambda plan, run=life.worker.run: dull(run, plan)
+    with pytest.raises(NoSignalError, match="dynamicSampling"):
+        await TrainingLoop(life.run).run()
+
+
+async def dull(run: Callable[..., Any], plan: AttemptPlan) -> Any:
+    return replace(await run(plan), reward=0.0)
