@@ -100,7 +100,7 @@ class TransformersEngine:
         loop = asyncio.get_running_loop()
         try:
             completions = await loop.run_in_executor(self._thread, self._generate, batch)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, IndexError) as error:
             for request in batch:
                 if not request.future.done():
                     request.future.set_exception(error)

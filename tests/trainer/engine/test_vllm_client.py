@@ -1,0 +1,144 @@
+"""The vLLM client against scripted servers; the real one is in test_vllm_server.py."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sweyard_sandbox.agents.protocol import FinishReason
+from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
+from sweyard_trainer.engine.vllm import VllmEngine
+
+PROMPT = [1, 2, 3]
+GOOD: dict[str, Any] = {
+    "text": "x",
+    "token_ids": [7, 8],
+    "prompt_token_ids": PROMPT,
+    "logprobs": {"token_logprobs": [-0.5, -1.5]},
+    "finish_reason": "stop",
+}
+
+
+class ScriptedServer:
+    """Answers /v1/completions by `choices`, one after the other, the last one for ever."""
+
+    def __init__(self, *answers: Any, version: str = "default") -> None:
+        self.answers = list(answers)
+        self.version = version
+        self.requests: list[dict[str, Any]] = []
+
+    def app(self) -> Starlette:
+        async def completions(request: Request) -> Response:
+            self.requests.append(await request.json())
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            if isinstance(answer, int):
+                return JSONResponse({"error": "status"}, answer)
+            return JSONResponse({"choices": [answer]})
+
+        async def models(request: Request) -> Response:
+            return JSONResponse({"data": [{"id": "policy"}]})
+
+        async def weights(request: Request) -> Response:
+            return JSONResponse({"weight_version": self.version})
+
+        return Starlette(
+            routes=[
+                Route("/v1/completions", completions, methods=["POST"]),
+                Route("/v1/models", models),
+                Route("/weight_info", weights),
+            ]
+        )
+
+
+@asynccontextmanager
+async def client_of(server: ScriptedServer, deadline_seconds: float = 20) -> AsyncIterator[VllmEngine]:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", lifespan="off"))
+    task = asyncio.create_task(running.serve(sockets=[listener]))
+    while not running.started:
+        await asyncio.sleep(0.01)
+    engine = VllmEngine(f"http://127.0.0.1:{listener.getsockname()[1]}/", deadline_seconds=deadline_seconds)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+        running.should_exit = True
+        await task
+
+
+async def complete(engine: VllmEngine) -> Completion:
+    return await engine.complete(
+        PROMPT, max_tokens=5, temperature=0.7, stop_token_ids=[8], seed=9, cache_salt="weights-3"
+    )
+
+
+async def test_ids_and_logprobs_come_back_as_the_server_sent_them() -> None:
+    server = ScriptedServer(GOOD, version="3")
+    async with client_of(server) as engine:
+        assert await engine.weight_version() == 3
+        completion = await complete(engine)
+    assert completion == Completion((7, 8), (-0.5, -1.5), 3, FinishReason.STOP)
+    (request,) = server.requests
+    asked = {name: request[name] for name in ("model", "prompt", "temperature", "top_p", "top_k", "seed", "cache_salt")}
+    assert asked == {
+        "model": "policy",
+        "prompt": PROMPT,
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "top_k": -1,
+        "seed": 9,
+        "cache_salt": "weights-3",
+    }
+    assert request["return_token_ids"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param({"token_ids": None}, "token_ids", id="no ids"),
+        pytest.param({"logprobs": None}, "token_logprobs", id="no logprobs"),
+        pytest.param({"token_ids": None, "logprobs": None}, "token_ids and no choices", id="neither"),
+        pytest.param({"token_ids": [7]}, "1 ids and 2 logprobs", id="lengths differ"),
+        pytest.param({"prompt_token_ids": [1, 2]}, "another prompt", id="prompt changed on the way"),
+    ],
+)
+async def test_a_server_that_cannot_be_trained_from_is_refused(change: dict[str, Any], words: str) -> None:
+    async with client_of(ScriptedServer({**GOOD, **change})) as engine:
+        with pytest.raises(EngineUnfitError, match=words):
+            await complete(engine)
+    unfit_at_start = {name: value for name, value in GOOD.items() if name not in {"token_ids", "prompt_token_ids"}}
+    async with client_of(ScriptedServer(unfit_at_start)) as engine:
+        with pytest.raises(EngineUnfitError, match="token_ids"):
+            await engine.check()
+
+
+async def test_a_paused_server_is_waited_for() -> None:
+    server = ScriptedServer(503, 503, GOOD)
+    async with client_of(server) as engine:
+        assert (await complete(engine)).token_ids == (7, 8)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [pytest.param(503, "gave no answer", id="paused"), pytest.param(400, "answered 400", id="bad")]
+)
+async def test_no_answer_is_infrastructure_within_the_deadline(answer: int, words: str) -> None:
+    async with client_of(ScriptedServer(answer), deadline_seconds=0.8) as engine:
+        with pytest.raises(EngineError, match=words):
+            await complete(engine)
+
+
+async def test_a_server_that_is_gone_is_infrastructure(unused_tcp_port_factory: Callable[[], int]) -> None:
+    engine = VllmEngine(f"http://127.0.0.1:{unused_tcp_port_factory()}", deadline_seconds=0.6)
+    with pytest.raises(EngineError, match="gave no answer"):
+        await complete(engine)
+    await engine.close()
