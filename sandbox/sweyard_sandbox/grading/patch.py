@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 
-HEADER = re.compile(r"^(?:diff --git .*|--- (?:a/.*|/dev/null))$", re.MULTILINE)
 SYMLINK = "120000"
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
@@ -30,10 +29,8 @@ class Section:
 
 def split_patch(patch: str) -> list[Section]:
     """Sections in order. Text before the first header is dropped."""
-    starts: list[int] = []
-    for match in _header_lines(patch):
-        starts.append(match)
-    ends = [*starts[1:], len(patch)]
+    starts = _header_lines(patch)
+    ends = [*starts[1:], len(patch)][: len(starts)]
     return [Section(_path(text), text) for text in (patch[a:b] for a, b in zip(starts, ends, strict=True))]
 
 

@@ -98,10 +98,16 @@ def hide_from_children() -> None:
 
 def separate_user(root: Path) -> int | None:
     """Id of the user that tests can run as, or None where this process may not change user or the files forbid it."""
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or not _is_mapped(NOBODY) or Path("/proc/self/setgroups").read_text().strip() == "deny":
         return None
     needed = [root, Path(sys.executable).resolve(), Path(os.__file__)]
     return NOBODY if all(_readable_by_others(path) for path in needed) else None
+
+
+def _is_mapped(user: int) -> bool:
+    """True if the user exists in this user namespace."""
+    ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    return any(int(first) <= user < int(first) + int(count) for first, _, count in ranges)
 
 
 def _readable_by_others(path: Path) -> bool:

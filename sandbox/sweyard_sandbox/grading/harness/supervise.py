@@ -15,10 +15,14 @@ from .forked import Selection, hide_from_children, run_forked, separate_user
 
 
 def main(arguments: list[str]) -> None:
-    """Run as `python3 -I harness.pyz SPECIFICATION NONCE` with the repository as cwd."""
+    """Print the `started` token, grade, print the result behind the nonce.
+
+    Run as `python3 -I harness.pyz SPECIFICATION NONCE` with the repository as cwd.
+    """
     specification_path, nonce_path = (Path(argument) for argument in arguments)
     hide_from_children()
     specification = json.loads(specification_path.read_text())
+    print(specification["started"], flush=True)
     with nonce_path.open() as nonce_file:
         shutil.rmtree(specification_path.parent)
         report = grade_here(specification, forget_nonce=nonce_file.close)

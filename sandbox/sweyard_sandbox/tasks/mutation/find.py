@@ -106,7 +106,8 @@ class _Visitor(cst.CSTVisitor):  # type: ignore[misc]
         place = self.get_metadata(PositionProvider, node)
         if place.start.line != place.end.line:
             return "\n"
-        return self.lines[place.start.line - 1][place.start.column : place.end.column]
+        text: str = self.lines[place.start.line - 1][place.start.column : place.end.column]
+        return text
 
     def _add(self, node: cst.CSTNode, kind: str, new: str) -> None:
         place = self.get_metadata(PositionProvider, node)

@@ -1,0 +1,71 @@
+"""What of an agent's patch is not work on the task, and is left out before grading.
+
+Tests are the grader's own; configuration of the runner, start-up hooks of the interpreter, links, and modules that
+would hide the standard library's or the runner's can only change what the tests report.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from sweyard_sandbox.grading.patch import Section, join_patch, split_patch
+
+CONFIGURATION = {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"}
+CONFIGURATION |= {"pyproject.toml", ".coveragerc", "sitecustomize.py", "usercustomize.py", "pyvenv.cfg"}
+TEST_FOLDERS = {"test", "tests"}
+RUNNER_MODULES = {
+    "pytest",
+    "_pytest",
+    "py",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "pygments",
+    "exceptiongroup",
+    "unittest",
+}
+BINARY_SUFFIXES = (".pyc", ".pyo", ".so", ".pth", ".egg-link")
+TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A patch without what is not work."""
+
+    patch: str
+    dropped: tuple[str, ...]
+    """`path: why`."""
+
+
+def keep_work(patch: str, python_path: Sequence[str], test_files: Sequence[str] = ()) -> Kept:
+    """Leave out sections that touch tests, configuration, links or hidden modules."""
+    sections = [(section, _objection(section, python_path, frozenset(test_files))) for section in split_patch(patch)]
+    kept = join_patch([section for section, objection in sections if not objection])
+    return Kept(kept, tuple(f"{section.path}: {objection}" for section, objection in sections if objection))
+
+
+def _objection(section: Section, python_path: Sequence[str], test_files: frozenset[str]) -> str:
+    path = PurePosixPath(section.path)
+    if path.is_absolute() or ".." in path.parts:
+        return "outside the repository"
+    if section.path in test_files or TEST_FILE.search(section.path) or TEST_FOLDERS & set(path.parts[:-1]):
+        return "a test"
+    if path.name in CONFIGURATION or path.name.endswith(BINARY_SUFFIXES):
+        return "configuration of the tests' run"
+    if section.is_symlink:
+        return "a symbolic link"
+    if _hides_a_module(path, python_path):
+        return "hides a module of Python or of the test runner"
+    return ""
+
+
+def _hides_a_module(path: PurePosixPath, python_path: Sequence[str]) -> bool:
+    for root in ("", *python_path):
+        base = PurePosixPath(root)
+        if path.is_relative_to(base) and (inner := path.relative_to(base)).parts:
+            name = inner.parts[0].removesuffix(".py")
+            if name in RUNNER_MODULES or name in sys.stdlib_module_names:
+                return True
+    return False

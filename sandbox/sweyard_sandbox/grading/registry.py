@@ -1,0 +1,18 @@
+"""The grader of each kind of task, and one call to grade."""
+
+from sweyard_sandbox.grading.grade import Grade, Grader
+from sweyard_sandbox.grading.sweyard import SweyardGrader
+from sweyard_sandbox.runtime import Runtime
+from sweyard_sandbox.tasks.task import Task
+
+
+def grader_for(task: Task) -> Grader:
+    """The grader that reads the task's `grading`."""
+    if task.grader == "sweyard":
+        return SweyardGrader()
+    raise NotImplementedError(f"task {task.id}: no grader for {task.grader!r} in this version")
+
+
+async def grade(task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
+    """Grade work on any task in a fresh sandbox. Raises InfrastructureError when the sandbox, not the work, failed."""
+    return await grader_for(task).grade(task, patch, runtime, timeout_seconds=timeout_seconds)

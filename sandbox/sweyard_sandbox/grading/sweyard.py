@@ -1,0 +1,126 @@
+"""Grader of tasks made by `sweyard tasks make`: the package's own tests, in a fresh sandbox, behind a nonce."""
+
+import json
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.grading.bundle import harness_zip
+from sweyard_sandbox.grading.canary import Canary, make_canaries
+from sweyard_sandbox.grading.grade import Grade, TestStatus
+from sweyard_sandbox.grading.protect import Kept, keep_work
+from sweyard_sandbox.runtime import Result, Runtime, Sandbox
+from sweyard_sandbox.tasks.task import Task
+
+ACQUIRE_DEADLINE_SECONDS = 600.0
+OVERHEAD_SECONDS = 60.0
+"""What the harness may take beside the tests."""
+REPORT_CAP_BYTES = 32_000_000
+LOG_CHARACTERS = 4_000
+
+
+class SweyardGrader:
+    """`grading` of its tasks: runner, python_path, test_files, hidden_files, and optionally python."""
+
+    async def grade(self, task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
+        """Grade `patch` in a fresh sandbox."""
+        required = (*task.fail_to_pass, *task.pass_to_pass)
+        kept = keep_work(patch, task.grading["python_path"], task.grading["test_files"])
+        canaries = make_canaries(required[0].split("::", 1)[0], [secrets.token_hex(32) for _ in range(2)])
+        sandbox = await runtime.acquire(task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
+        async with sandbox:
+            started, nonce = secrets.token_hex(16), secrets.token_hex(16)
+            specification = _specification(task, kept, required, canaries, started, timeout_seconds)
+            result = await _run_harness(sandbox, task, specification, nonce, timeout_seconds + OVERHEAD_SECONDS)
+        report = _report(task, result, started, nonce)
+        return judge(required, canaries, report, kept, result.seconds)
+
+
+def _specification(
+    task: Task,
+    kept: Kept,
+    required: Sequence[str],
+    canaries: Sequence[Canary],
+    started: str,
+    timeout_seconds: float,
+) -> dict[str, Any]:
+    first, last = canaries
+    return {
+        "started": started,
+        "setup_patch": task.setup_patch,
+        "patch": kept.patch,
+        "files": {canary.path: canary.text for canary in canaries},
+        "runner": task.grading["runner"],
+        "python_path": task.grading["python_path"],
+        "tests": [*first.tests, *required, *last.tests],
+        "timeout_seconds": timeout_seconds,
+    }
+
+
+async def _run_harness(
+    sandbox: Sandbox, task: Task, specification: dict[str, Any], nonce: str, timeout_seconds: float
+) -> Result:
+    folder = f"/tmp/sweyard-grade-{secrets.token_hex(8)}"
+    await sandbox.write(f"{folder}/harness.pyz", harness_zip())
+    await sandbox.write(f"{folder}/specification.json", json.dumps(specification).encode(), mode=0o600)
+    await sandbox.write(f"{folder}/nonce", nonce.encode(), mode=0o600)
+    python = task.grading.get("python", "python3")
+    command = f"exec {python} -I {folder}/harness.pyz {folder}/specification.json {folder}/nonce"
+    return await sandbox.run(command, timeout_seconds=timeout_seconds, output_cap_bytes=REPORT_CAP_BYTES)
+
+
+def _report(task: Task, result: Result, started: str, nonce: str) -> dict[str, Any]:
+    """The harness's report. Raises InfrastructureError where the harness itself could not work."""
+    for line in reversed(result.text.splitlines()):
+        if line.startswith(nonce):
+            report: dict[str, Any] = json.loads(line.removeprefix(nonce))
+            if report.get("failed") == "setup_patch":
+                raise InfrastructureError(FailureReason.ERROR, f"{task.id}: setup patch: {report['message']}")
+            return report
+    if started not in result.text or result.timed_out:
+        raise InfrastructureError(FailureReason.ERROR, f"{task.id}: grading did not run: {result.text[-500:]}")
+    # It began and said nothing more: the work ended the process that watched it, or used up the memory.
+    return {"failed": "watch", "message": f"the grading process was ended with {result.exit_code} by the work"}
+
+
+def judge(
+    required: Sequence[str], canaries: Sequence[Canary], report: dict[str, Any], kept: Kept, seconds: float
+) -> Grade:
+    """Both verdicts from the harness's report."""
+    notes = "".join(f"left out: {dropped}\n" for dropped in kept.dropped)
+    if "failed" in report:
+        reason = f"{report['failed']}: {report['message']}"
+        tests = {test: TestStatus.MISSING for test in required}
+        return Grade(False, False, (reason,), tests, notes + reason, seconds)
+    records: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for test, outcome, message in report["records"]:
+        records[test].append((outcome, message))
+    tests = {test: _status(records.get(test, [])) for test in required}
+    official = all(status is TestStatus.PASSED for status in tests.values())
+    reasons = _reasons(tests, canaries, report, records)
+    log = notes + str(report["log"])[-LOG_CHARACTERS:]
+    return Grade(official, official and not reasons, tuple(reasons), tests, log, seconds)
+
+
+def _status(reports: Sequence[tuple[str, str]]) -> TestStatus:
+    return TestStatus(reports[-1][0]) if reports else TestStatus.MISSING
+
+
+def _reasons(
+    tests: dict[str, TestStatus],
+    canaries: Sequence[Canary],
+    report: dict[str, Any],
+    records: dict[str, list[tuple[str, str]]],
+) -> list[str]:
+    reasons = [f"{test} {status}" for test, status in tests.items() if status is not TestStatus.PASSED]
+    reasons += [f"{test} was reported {len(records[test])} times" for test in records if len(records[test]) > 1]
+    asked = {*tests, *(test for canary in canaries for test in canary.tests)}
+    reasons += [f"a result for {test}, which was not run" for test in records if test not in asked]
+    reasons += [problem for canary in canaries for problem in canary.problems(records)]
+    if report["timed_out"]:
+        reasons.append("the tests took too long")
+    elif not report["finished"] or report["status"] != 0:
+        reasons.append(f"the tests' process ended early, with {report['status']}")
+    return reasons

@@ -1,0 +1,30 @@
+"""One adapter a row schema: from a data set's row to a Task."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sweyard_sandbox.errors import TaskFormatError
+from sweyard_sandbox.tasks.formats.r2e_gym import r2e_gym_task
+from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
+from sweyard_sandbox.tasks.formats.sweyard import sweyard_task
+from sweyard_sandbox.tasks.task import Task
+
+Adapter = Callable[[dict[str, Any], int], Task]
+"""Row and its number to a Task. Raises TaskFormatError naming row, field and remedy."""
+
+ADAPTERS: Mapping[str, Adapter] = {
+    "sweyard": sweyard_task,
+    "swe-bench": swe_bench_task,
+    "r2e-gym": r2e_gym_task,
+}
+
+
+def detect_format(row: Mapping[str, Any]) -> str:
+    """Schema of a row, by the fields that only it has. Raises TaskFormatError if none fits."""
+    if "setup_patch" in row or "fail_to_pass" in row:
+        return "sweyard"
+    if "expected_output_json" in row and "docker_image" in row:
+        return "r2e-gym"
+    if "instance_id" in row and "FAIL_TO_PASS" in row:
+        return "swe-bench"
+    raise TaskFormatError(f"a row with the fields {sorted(row)[:12]} fits no known format; set `format` in the source")

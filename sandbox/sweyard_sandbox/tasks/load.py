@@ -1,0 +1,120 @@
+"""Tasks by name: from a data set's folder, a mounted ConfigMap, a file, or a hub."""
+
+import gzip
+import json
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sweyard_api.workload import TaskSource
+from sweyard_sandbox.errors import SweyardError, TaskFormatError
+from sweyard_sandbox.tasks.build import TASKS_FILE
+from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
+from sweyard_sandbox.tasks.task import Task
+
+HUB_SPLIT = "train"
+DEFAULT_BASE_DIRECTORIES = (Path("/datasets"), Path.home() / ".cache" / "sweyard" / "datasets")
+
+
+class DatasetError(SweyardError, ValueError):
+    """A data set cannot be found or read, or the selection leaves nothing."""
+
+
+def load_tasks(source: TaskSource, base_directories: Sequence[Path] = DEFAULT_BASE_DIRECTORIES) -> list[Task]:
+    """Tasks of a source, selected and shuffled as it says. `dir:` images come out absolute.
+
+    Raises DatasetError naming what was looked for. A row that cannot be a task is told on standard error.
+    """
+    tasks = list(_read(source, base_directories))
+    if source.split is not None and any(_split_of(task) for task in tasks):
+        tasks = [task for task in tasks if _split_of(task) == source.split]
+    chosen = select(tasks, source)
+    if not chosen:
+        raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, split) leaves none")
+    return chosen
+
+
+def select(tasks: Iterable[Task], source: TaskSource) -> list[Task]:
+    """Filter by ids and repositories, shuffle by seed, cut at the limit. Raises DatasetError for an unknown id."""
+    chosen = list(tasks)
+    if missing := set(source.ids) - {task.id for task in chosen}:
+        raise DatasetError(f"tasks of {source.dataset!r}: no such id: {', '.join(sorted(missing)[:5])}")
+    if source.ids:
+        chosen = [task for task in chosen if task.id in set(source.ids)]
+    if source.repositories:
+        chosen = [task for task in chosen if task.repository in set(source.repositories)]
+    if source.seed is not None:
+        random.Random(source.seed).shuffle(chosen)
+    return chosen[: source.limit]
+
+
+def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
+    """File of a data set given by path or plain name; None for a hub id."""
+    if name.startswith((".", "/", "~")):
+        path = Path(name).expanduser()
+        path = path / TASKS_FILE if path.is_dir() else path
+        if not path.exists():
+            raise DatasetError(f"dataset {name!r}: no such file or folder with {TASKS_FILE}")
+        return path
+    for base in base_directories:
+        if (path := base / name / TASKS_FILE).exists():
+            return path
+    if "/" in name:
+        return None
+    looked = ", ".join(str(base / name) for base in base_directories)
+    raise DatasetError(f"dataset {name!r} is not in {looked}; make it with `sweyard tasks make --name {name}`")
+
+
+def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:
+    path = find_dataset(source.dataset, base_directories)
+    if path is None:
+        rows = _hub_rows(source)
+        yield from adapt_rows(rows, source.format, _complain)
+        return
+    for task in adapt_rows(read_rows(path), source.format, _complain):
+        yield task.model_copy(update={"image": _absolute(task.image, path.parent.resolve())})
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a JSONL file, gzipped or not."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for line in data.splitlines():
+        if line.strip():
+            yield json.loads(line)
+
+
+def _absolute(image: str, folder: Path) -> str:
+    if image.startswith("dir:"):
+        return f"dir:{folder / image.removeprefix('dir:')}"
+    return image
+
+
+def _split_of(task: Task) -> str:
+    return next((tag.removeprefix("split:") for tag in task.tags if tag.startswith("split:")), "")
+
+
+def _hub_rows(source: TaskSource) -> Iterable[dict[str, Any]]:
+    try:
+        import datasets  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise DatasetError(f"dataset {source.dataset!r} is on a hub: install `datasets`, or use a file") from error
+    rows: Iterable[dict[str, Any]] = datasets.load_dataset(source.dataset, split=source.split or HUB_SPLIT)
+    return rows
+
+
+def adapt_rows(rows: Iterable[dict[str, Any]], schema: str, complain: Callable[[str], None]) -> Iterator[Task]:
+    """Tasks of rows; a row that cannot be one is told, with its reason, and the rest go on."""
+    for number, row in enumerate(rows):
+        try:
+            adapter = ADAPTERS.get(detect_format(row) if schema == "auto" else schema)
+            if adapter is None:
+                raise DatasetError(f"format {schema!r} is not read by this version; use one of {', '.join(ADAPTERS)}")
+            yield adapter(dict(row), number)
+        except TaskFormatError as error:
+            complain(str(error))
+
+
+def _complain(text: str) -> None:
+    print(f"left out: {text}", file=sys.stderr)
