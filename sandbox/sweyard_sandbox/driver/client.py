@@ -1,0 +1,304 @@
+"""DriverClient: keeps one stream to a sandbox's driver and runs commands over it, each at most once.
+
+Invariants:
+- a request is sent again, under the same id, only if a later driver says that it never began it; the driver's own
+  spool makes a doubled id run once;
+- a result that got lost with a stream is fetched from the spool over the next one;
+- every wait has an end: the caller's timeout, then the kill deadline, then InfrastructureError.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sweyard_sandbox.driver import wire
+from sweyard_sandbox.driver.channel import Channel, ChannelError, Connector
+from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError
+from sweyard_sandbox.runtime import Result
+
+_TERM_GRACE_SECONDS = 1.0
+_KILL_GRACE_SECONDS = 10.0
+_SETTLE_AFTER_SECONDS = 0.05
+_RECONNECT_SECONDS = 60.0
+_HELLO_SECONDS = 30.0
+_MAX_BODY_BYTES = 80_000_000
+_FORGET_AFTER = 32
+_FORGET_BYTES = 1_000_000
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A command whose result is awaited."""
+
+    id: str
+    request: bytes
+    exited: asyncio.Future[wire.Exited | None]
+    """None: its shell was killed before it could report."""
+    body: asyncio.Future[wire.Body]
+
+    def fail(self, error: InfrastructureError) -> None:
+        for future in (self.exited, self.body):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # one of the two may never be awaited
+
+
+@dataclass(slots=True)
+class ChannelCounters:
+    """What a sandbox's stream went through, for metrics."""
+
+    reconnects: int = 0
+    resent: int = 0
+    recovered: int = 0
+    """Results fetched after a reconnect."""
+
+
+@dataclass(slots=True)
+class DriverClient:
+    """One sandbox's driver. `secret` must be unguessable; `environment` is exported to every command."""
+
+    connector: Connector
+    secret: str
+    environment: dict[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    reconnect_seconds: float = _RECONNECT_SECONDS
+    counters: ChannelCounters = field(default_factory=ChannelCounters)
+    _marks: wire.Marks = field(init=False)
+    _channel: Channel | None = field(init=False, default=None)
+    _hello: wire.Hello | None = field(init=False, default=None)
+    _connected: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _dead: InfrastructureError | None = field(init=False, default=None)
+    _reader: asyncio.Task[None] | None = field(init=False, default=None)
+    _pending: dict[str, _Pending] = field(init=False, default_factory=dict)
+    _asides: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _finished: list[str] = field(init=False, default_factory=list)
+    _num_commands: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._marks = wire.Marks(self.secret)
+
+    async def open(self) -> None:
+        """Connect and wait until the driver is ready. Raises InfrastructureError."""
+        parser = await self._connect()
+        self._reader = asyncio.create_task(self._read(parser), name="driver-stream")
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_seconds: float,
+        prelude: str = ":",
+        payload: bytes | None = None,
+        output_cap_bytes: int,
+    ) -> Result:
+        """Run `command` after `prelude`, which finds `payload` in the file "$spool/$SWEYARD_COMMAND.put".
+
+        Raises InfrastructureError, or CommandMayHaveRunError if the channel was lost for good meanwhile.
+        """
+        pending = self._new_pending(command, prelude, payload, output_cap_bytes)
+        began = self.clock()
+        try:
+            await self._send(pending.request)
+            timed_out = not await self._wait_for_exit(pending, timeout_seconds)
+            body = await self._collect(pending)
+        except asyncio.CancelledError:
+            self._aside(wire.encode_line("kill", pending.id, "KILL"))
+            raise
+        finally:
+            self._forget(pending)
+        seconds = self.clock() - began
+        output, truncated = wire.cut_output(body, self._marks, output_cap_bytes)
+        exited = pending.exited.result()
+        return Result(
+            # A shell that was killed by its own command cannot say how; 137 is what a caller of it would see.
+            exit_code=-1 if timed_out else exited.code if exited else 137,
+            output=output,
+            truncated=truncated,
+            timed_out=timed_out,
+            seconds=seconds,
+            oom_killed=bool(exited and exited.oom_kills > 0),
+        )
+
+    async def close(self) -> None:
+        """Close the stream; whoever still waits gets InfrastructureError(Deleted)."""
+        self._die(InfrastructureError(FailureReason.DELETED, "the sandbox is closed"))
+        for task in (self._reader, *self._asides):
+            if task is not None:
+                task.cancel()
+        if self._channel is not None:
+            await self._channel.close()
+
+    def _new_pending(self, command: str, prelude: str, payload: bytes | None, cap_bytes: int) -> _Pending:
+        if self._dead is not None:
+            raise self._dead
+        assert self._hello is not None, "open() first"
+        self._num_commands += 1
+        command_id = f"{self.secret[:6]}{self._num_commands:07d}"
+        if payload is None and len(command) > wire.MAX_INLINE_COMMAND_BYTES // 4:
+            encoded = command.encode("utf-8", "surrogateescape")
+            if len(encoded) > wire.MAX_INLINE_COMMAND_BYTES:
+                payload, command = encoded, ""
+                # By descriptor, for the spool is closed to other users; without -c, for the argument would be too long.
+                prelude += '\nexec 5<"$spool/$SWEYARD_COMMAND.put"\nlaunch=${launch% -c} command=/dev/fd/5'
+        token = self._marks.token(command_id)
+        request = wire.encode_run(command_id, token, cap_bytes=cap_bytes, prelude=prelude, command=command)
+        if payload is not None:
+            request = wire.encode_put(f"{command_id}.put", payload, exact_head=self._hello.exact_head) + request
+        loop = asyncio.get_running_loop()
+        pending = _Pending(command_id, request, loop.create_future(), loop.create_future())
+        self._pending[command_id] = pending
+        return pending
+
+    async def _wait_for_exit(self, pending: _Pending, timeout_seconds: float) -> bool:
+        """False if the timeout came first; then everything that the command started has been killed."""
+        if await _within(timeout_seconds, pending.exited):
+            return True
+        await self._send(wire.encode_line("kill", pending.id, "TERM"))
+        await _within(_TERM_GRACE_SECONDS, pending.body)
+        await self._send(wire.encode_line("kill", pending.id, "KILL"))
+        if not await _within(_KILL_GRACE_SECONDS, pending.exited):
+            raise self._lost("did not answer after a timeout")
+        return False
+
+    async def _collect(self, pending: _Pending) -> wire.Body:
+        """The body; background children that hold the pipe are not waited for."""
+        if not await _within(_SETTLE_AFTER_SECONDS, pending.body):
+            await self._send(wire.encode_line("settle", pending.id, self._marks.token(pending.id)))
+            if not await _within(self.reconnect_seconds + _HELLO_SECONDS, pending.body):
+                raise self._lost("did not send the output of a command that ended")
+        return pending.body.result()
+
+    def _forget(self, pending: _Pending) -> None:
+        """Drop a command here, and its files in the spool: at once if they are big, else a few at a time."""
+        del self._pending[pending.id]
+        big = len(pending.request) > _FORGET_BYTES
+        if pending.body.done() and not pending.body.cancelled() and not pending.body.exception():
+            self._finished.append(pending.id)
+            big = big or len(pending.body.result().output) > _FORGET_BYTES
+        if big or len(self._finished) >= _FORGET_AFTER:
+            self._aside(wire.encode_line("forget", *self._finished))
+            self._finished = []
+
+    def _aside(self, request: bytes) -> None:
+        """Send something whose answer nobody awaits."""
+        if self._dead is None:
+            task = asyncio.create_task(self._send_if_alive(request))
+            self._asides.add(task)
+            task.add_done_callback(self._asides.discard)
+
+    async def _send_if_alive(self, request: bytes) -> None:
+        try:
+            await self._send(request)
+        except InfrastructureError:
+            return  # the next command says so
+
+    async def _send(self, request: bytes) -> None:
+        await self._connected.wait()
+        if self._dead is not None:
+            raise self._dead
+        assert self._channel is not None
+        try:
+            await self._channel.send(request)
+        except ChannelError:
+            pass  # the reader sees the end of the stream, reconnects, and asks about every pending command
+
+    async def _read(self, parser: wire.AnswerParser) -> None:
+        while True:
+            try:
+                assert self._channel is not None
+                while data := await self._channel.receive():
+                    for answer in parser.feed(data):
+                        await self._handle(answer)
+            except (ChannelError, wire.WireError):
+                pass
+            self._connected.clear()
+            await self._channel.close()
+            try:
+                parser = await self._reconnect()
+            except InfrastructureError as error:
+                self._die(error)
+                return
+
+    async def _handle(self, answer: wire.Answer) -> None:
+        if isinstance(answer, wire.Hello):
+            return
+        pending = self._pending.get(answer.id)
+        if pending is None:
+            return
+        match answer:
+            case wire.Exited() if not pending.exited.done():
+                pending.exited.set_result(answer)
+            case wire.Body() if not pending.body.done():
+                pending.body.set_result(answer)
+                if not pending.exited.done():
+                    pending.exited.set_result(None)
+            case wire.Unknown():
+                self.counters.resent += 1
+                await self._send(pending.request)
+            case wire.Refused():
+                pending.fail(InfrastructureError(FailureReason.DISK_FULL, "the sandbox's disk takes no more files"))
+
+    async def _connect(self) -> wire.AnswerParser:
+        channel = await self.connector.connect()
+        parser = wire.AnswerParser(self._marks, max_body_bytes=_MAX_BODY_BYTES)
+        try:
+            async with asyncio.timeout(_HELLO_SECONDS):
+                await channel.send(wire.encode_driver(self.environment))
+                self._hello = await _receive_hello(channel, parser)
+        except BaseException as error:
+            await channel.close()
+            if isinstance(error, TimeoutError | wire.WireError):
+                raise ChannelError(f"the sandbox's shell did not answer: {error}") from error
+            raise
+        self._channel = channel
+        self._connected.set()
+        return parser
+
+    async def _reconnect(self) -> wire.AnswerParser:
+        """A new stream, asked about every pending command. Raises InfrastructureError when there is no hope left."""
+        deadline, delay, last = self.clock() + self.reconnect_seconds, 0.05, ""
+        while self.clock() < deadline:
+            if (error := await self.connector.explain()) is not None:
+                raise error
+            try:
+                parser = await self._connect()
+            except ChannelError as broken:
+                last = str(broken)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, 5.0)
+                continue
+            self.counters.reconnects += 1
+            self.counters.recovered += len(self._pending)
+            for pending in list(self._pending.values()):
+                await self._send(wire.encode_line("status", pending.id, self._marks.token(pending.id)))
+            return parser
+        raise self._lost(f"could not be reached for {self.reconnect_seconds:.0f} s ({last})")
+
+    def _lost(self, what: str) -> InfrastructureError:
+        return InfrastructureError(FailureReason.CHANNEL_LOST, f"the sandbox {what}")
+
+    def _die(self, error: InfrastructureError) -> None:
+        if self._dead is None:
+            self._dead = error
+        self._connected.set()
+        for pending in self._pending.values():
+            lost = error.reason is FailureReason.CHANNEL_LOST
+            pending.fail(CommandMayHaveRunError(error.message) if lost else error)
+
+
+async def _within(seconds: float, future: asyncio.Future[object] | asyncio.Future[wire.Body]) -> bool:
+    """Whether `future` is done in time; raises what it holds. The future itself is not cancelled."""
+    if not future.done():
+        await asyncio.wait([future], timeout=seconds)
+    if future.done():
+        future.result()
+    return future.done()
+
+
+async def _receive_hello(channel: Channel, parser: wire.AnswerParser) -> wire.Hello:
+    while data := await channel.receive():
+        for answer in parser.feed(data):
+            if isinstance(answer, wire.Hello):
+                return answer
+    raise ChannelError("the stream ended before the driver was ready")

@@ -1,0 +1,155 @@
+"""DriverSandbox: the Sandbox protocol over a driver; the same for every runtime that has a shell in its sandboxes."""
+
+import errno
+import re
+import shlex
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from sweyard_sandbox.driver.client import DriverClient
+from sweyard_sandbox.driver.wire import encode_exports
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES, Result
+
+_FILE_TIMEOUT_SECONDS = 120.0
+_ERROR_TEXT_BYTES = 4_096
+_IS_DIRECTORY = 21
+
+_AS_USER = """\
+user={user}
+if [ "$(id -u)" != "$(id -u "$user" || echo "$user")" ]; then
+  if setpriv --help 2>&1 | grep -q -e --reuid; then
+    if group=$(id -g "$user"); then groups=--init-groups; else group=$user groups=--clear-groups; fi
+    launch="setpriv --reuid=$user --regid=$group $groups sh -c"
+  else
+    launch="su -p -s /bin/sh $user -c"
+  fi
+  home=$(eval echo "~$user")
+  case $home in /*) ;; *) home=/ ;; esac
+  export HOME="$home" USER="$user" LOGNAME="$user"
+fi 2>/dev/null"""
+
+
+class DriverSandbox:
+    """A sandbox whose commands go through a driver; `destroy` ends the sandbox itself."""
+
+    def __init__(self, name: str, client: DriverClient, destroy: Callable[[], Awaitable[None]]) -> None:
+        self._name = name
+        self._client = client
+        self._destroy = destroy
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Name of the pod, container or process."""
+        return self._name
+
+    @property
+    def client(self) -> DriverClient:
+        """The stream below, for its counters."""
+        return self._client
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_seconds: float,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        user: str | None = None,
+        output_cap_bytes: int = DEFAULT_OUTPUT_CAP_BYTES,
+    ) -> Result:
+        """Run `command` by `sh -c`."""
+        return await self._client.run(
+            command,
+            timeout_seconds=timeout_seconds,
+            prelude=_build_prelude(cwd, env or {}, user),
+            output_cap_bytes=output_cap_bytes,
+        )
+
+    async def read(self, path: str, *, cap_bytes: int = 64_000_000) -> bytes:
+        """Bytes of a file; OSError(EFBIG) if there are more than `cap_bytes`."""
+        script = f"[ -d {_quote(path)} ] && exit {_IS_DIRECTORY}\nLC_ALL=C exec cat {_quote(path)}"
+        result = await self._client.run(
+            "", timeout_seconds=_FILE_TIMEOUT_SECONDS, prelude=script, output_cap_bytes=cap_bytes
+        )
+        _raise_for_file(result, path)
+        if result.truncated:
+            raise OSError(errno.EFBIG, f"longer than cap_bytes={cap_bytes}; raise the cap or read a part", path)
+        return result.output
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a file, making parent directories."""
+        script = f"""\
+export LC_ALL=C
+[ -d {_quote(path)} ] && exit {_IS_DIRECTORY}
+mkdir -p "$(dirname {_quote(path)})" && cat "$spool/$SWEYARD_COMMAND.put" >{_quote(path)} && chmod {mode:o} {_quote(path)}
+exit"""
+        result = await self._client.run(
+            "",
+            timeout_seconds=_FILE_TIMEOUT_SECONDS,
+            prelude=script,
+            payload=data,
+            output_cap_bytes=_ERROR_TEXT_BYTES,
+        )
+        _raise_for_file(result, path)
+
+    async def close(self) -> None:
+        """Destroy the sandbox."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._client.close()
+        await self._destroy()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _build_prelude(cwd: str | None, env: dict[str, str], user: str | None) -> str:
+    """Shell lines for the driver's own shell, before the command."""
+    lines = []
+    if user is not None:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", user):
+            raise ValueError(f"user {user!r} is no user name; give a name or a numeric id")
+        lines.append(_AS_USER.format(user=user))
+    lines += encode_exports(env)
+    if cwd is not None:
+        lines.append(f"cd {_quote(cwd)} || exit 126")
+    return "\n".join(lines) or ":"
+
+
+def _quote(path: str) -> str:
+    """For the shell, and never taken for an option."""
+    return shlex.quote(path if path.startswith("/") else f"./{path}")
+
+
+def _raise_for_file(result: Result, path: str) -> None:
+    """The exception that a local open would raise, read from what the tools print in the C locale."""
+    if result.exit_code == 0:
+        return
+    text = result.text[:_ERROR_TEXT_BYTES].strip()
+    if result.timed_out:
+        raise InfrastructureError(FailureReason.ERROR, f"{path}: not read or written in {_FILE_TIMEOUT_SECONDS:.0f} s")
+    if result.exit_code == _IS_DIRECTORY:
+        raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+    for words, number in (
+        ("No such file", errno.ENOENT),
+        ("nonexistent", errno.ENOENT),
+        ("Not a directory", errno.ENOTDIR),
+        ("File exists", errno.ENOTDIR),
+        ("Permission denied", errno.EACCES),
+        ("Operation not permitted", errno.EPERM),
+        ("Read-only file system", errno.EACCES),
+    ):
+        if words in text:
+            raise OSError(number, text, path)
+    if "No space left" in text or "quota exceeded" in text:
+        raise InfrastructureError(FailureReason.DISK_FULL, text)
+    raise OSError(errno.EIO, text or f"ended with {result.exit_code}", path)

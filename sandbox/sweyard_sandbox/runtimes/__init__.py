@@ -1,0 +1,1 @@
+"""Runtimes: where sandboxes come from, one package each."""

@@ -1,0 +1,1 @@
+"""Sandboxes as processes of this machine, in namespaces of their own."""

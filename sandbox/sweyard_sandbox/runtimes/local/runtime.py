@@ -1,0 +1,201 @@
+"""LocalRuntime: sandboxes on this machine, for laptops, tests and the demo.
+
+An image is `dir:PATH`, a directory tree that appears as the working directory. With namespaces a sandbox sees its own
+root, processes and network; what it writes lives in bounded memory. Where the system allows no namespaces, the runtime
+refuses, unless `allow_unisolated`: then commands run as ordinary processes in a copied directory, and the working
+directory's name is translated to that directory in `cwd`, in paths and in the text of commands.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sweyard_sandbox.driver.channel import Channel, ChannelError
+from sweyard_sandbox.driver.client import DriverClient
+from sweyard_sandbox.driver.sandbox import DriverSandbox
+from sweyard_sandbox.driver.wire import BOOTSTRAP
+from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.runtimes.local.isolation import Layout
+from sweyard_sandbox.runtimes.local.launcher import Launcher
+from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
+from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
+
+_SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
+_SYSTEM_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConfig:
+    """How local sandboxes look. The defaults show this Python's environment and the system's tools."""
+
+    working_directory: str = "/testbed"
+    """Where the image's tree appears; also the default `cwd`."""
+    image_root: Path | None = None
+    """What a relative PATH of an image is relative to."""
+    read_only_paths: tuple[str, ...] = (*_SYSTEM_PATHS, sys.prefix, sys.base_prefix)
+    """Host paths that sandboxes see, unchangeable, in their own place."""
+    search_path: str = f"{sys.prefix}/bin:{_SYSTEM_SEARCH}"
+    """PATH of the commands."""
+    memory_bytes: int = 1 << 30
+    """Bound on what a sandbox can write."""
+    cpus: float = 1.0
+    """What tools should size their thread pools by."""
+    max_sandboxes: int = 64
+    """At once; further `acquire` calls wait."""
+    allow_unisolated: bool = False
+    """Run without isolation where namespaces are missing. For trusted models only."""
+    make_secret: Callable[[], str] = field(default=lambda: secrets.token_hex(8))
+    """Source of unguessable marks."""
+
+
+class LocalRuntime:
+    """Sandboxes of this machine."""
+
+    def __init__(self, config: LocalConfig | None = None) -> None:
+        self._config = config or LocalConfig()
+        self._launcher = Launcher()
+        self._free = asyncio.Semaphore(self._config.max_sandboxes)
+        self._scratch: str | None = None
+        self._isolated: bool | None = None
+        self._open: set[DriverSandbox] = set()
+
+    async def acquire(self, image: str, *, deadline_seconds: float) -> DriverSandbox:
+        """A fresh sandbox of `image` (`dir:PATH`)."""
+        tree = self._resolve(image)
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            raise ClaimTimeoutError(
+                f"all {self._config.max_sandboxes} local sandboxes were in use for {deadline_seconds:g} s"
+            ) from None
+        try:
+            return await self._start(tree)
+        except BaseException:
+            self._free.release()
+            raise
+
+    async def announce(self, images: list[str]) -> None:
+        """Nothing to prepare: a local sandbox starts in milliseconds."""
+
+    async def close(self) -> None:
+        """End all sandboxes."""
+        for sandbox in list(self._open):
+            await sandbox.close()
+        await self._launcher.close()
+        if self._scratch is not None:
+            await asyncio.to_thread(shutil.rmtree, self._scratch)
+            self._scratch = None
+
+    def _resolve(self, image: str) -> Path:
+        kind, _, path = image.partition(":")
+        if kind != "dir" or not path:
+            raise ValueError(f"image {image!r}: the local runtime needs a directory tree, written dir:PATH")
+        if not Path(path).is_absolute() and self._config.image_root is None:
+            raise ValueError(f"image {image!r}: a relative path needs LocalConfig.image_root")
+        tree = (self._config.image_root or Path("/")) / path
+        if not tree.is_dir():
+            raise ValueError(f"image {image!r}: there is no directory {tree}")
+        return tree.resolve()
+
+    async def _start(self, tree: Path) -> DriverSandbox:
+        if self._scratch is None:
+            self._scratch = tempfile.mkdtemp(prefix="sweyard-")
+            os.mkdir(f"{self._scratch}/root")
+        secret = self._config.make_secret()
+        if self._isolated is not False:
+            try:
+                sandbox = await self._start_isolated(tree, secret)
+            except OSError as error:
+                if self._isolated or not self._config.allow_unisolated:
+                    raise InfrastructureError(
+                        FailureReason.FORBIDDEN,
+                        f"this system allows no isolated process ({error}); run as root or enable user namespaces, or "
+                        "set allow_unisolated if you trust the model",
+                    ) from error
+            else:
+                self._isolated = True
+                return sandbox
+        self._isolated = False
+        return await self._start_unisolated(tree, secret)
+
+    async def _start_isolated(self, tree: Path, secret: str) -> DriverSandbox:
+        config = self._config
+        paths = tuple(dict.fromkeys(path for path in config.read_only_paths if os.path.lexists(path)))
+        layout = Layout(f"{self._scratch}/root", str(tree), config.working_directory, paths, config.memory_bytes)
+        environment = self._build_environment(home="/root")
+        return await self._launch(secret, layout, environment, config.working_directory)
+
+    async def _start_unisolated(self, tree: Path, secret: str) -> DriverSandbox:
+        home = f"{self._scratch}/{secret}"
+        await asyncio.to_thread(shutil.copytree, tree, f"{home}/work", symlinks=True)
+        os.makedirs(f"{home}/tmp")
+        environment = self._build_environment(home=f"{home}/tmp")
+        environment |= {"TMPDIR": f"{home}/tmp", "SWEYARD_SPOOL": f"{home}/spool"}
+        return await self._launch(secret, None, environment, f"{home}/work", scratch=home)
+
+    def _build_environment(self, *, home: str) -> dict[str, str]:
+        return {
+            "PATH": self._config.search_path,
+            "HOME": home,
+            "LANG": "C.UTF-8",
+            "USER": "root",
+        } | build_thread_caps(self._config.cpus)
+
+    async def _launch(
+        self,
+        secret: str,
+        layout: Layout | None,
+        environment: dict[str, str],
+        directory: str,
+        *,
+        scratch: str | None = None,
+    ) -> DriverSandbox:
+        argv = ["/bin/sh", "-c", BOOTSTRAP]
+        pid, channel = await self._launcher.spawn(argv, layout=layout, environment=environment, directory=directory)
+        client = DriverClient(_Process(pid, channel), secret)
+
+        async def destroy() -> None:
+            self._open.discard(sandbox)
+            self._free.release()
+            await self._launcher.kill(pid)
+            if scratch is not None:
+                await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+        name = f"local-{secret[:6]}"
+        if scratch is None:
+            sandbox = DriverSandbox(name, client, destroy)
+        else:
+            sandbox = TranslatingSandbox(name, client, destroy, self._config.working_directory, directory)
+        self._open.add(sandbox)
+        try:
+            await client.open()
+        except (ChannelError, InfrastructureError) as error:
+            self._open.discard(sandbox)
+            await client.close()
+            await self._launcher.kill(pid)
+            raise OSError(str(error)) from error
+        return sandbox
+
+
+class _Process:
+    """Connector to a process that has its one stream already; when that ends the sandbox is gone."""
+
+    def __init__(self, pid: int, channel: Channel) -> None:
+        self._pid = pid
+        self._channel: Channel | None = channel
+
+    async def connect(self) -> Channel:
+        if self._channel is None:
+            raise ChannelError("a local sandbox has one stream")
+        channel, self._channel = self._channel, None
+        return channel
+
+    async def explain(self) -> InfrastructureError | None:
+        return InfrastructureError(FailureReason.ERROR, f"the sandbox's first process (pid {self._pid}) has ended")
