@@ -44,7 +44,7 @@ def _filled(model: M, **values: Any) -> M:
 
 def _attempts_at_once(spec: TrainingRunSpec) -> int:
     own_pool = spec.sandboxes.pool_ref is None and "replicas" in spec.sandboxes.model_fields_set
-    return spec.sandboxes.replicas if own_pool else spec.rollout.max_concurrent
+    return max(1, spec.sandboxes.replicas) if own_pool else spec.rollout.max_concurrent
 
 
 def _warm_sandboxes(spec: TrainingRunSpec) -> int:

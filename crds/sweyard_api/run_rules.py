@@ -53,7 +53,7 @@ RUN_RULES = (
         "rollout.maxConcurrent",
         "exceeds sandboxes.replicas, and every attempt holds a sandbox: raise the one or lower the other",
         lambda spec: spec.sandboxes.pool_ref is not None or spec.rollout.max_concurrent <= spec.sandboxes.replicas,
-        "!has(self.rollout) || !has(self.rollout.maxConcurrent)"
+        "!has(self.rollout) || !has(self.rollout.maxConcurrent) || self.?sandboxes.?poolRef.hasValue()"
         " || self.rollout.maxConcurrent <= self.?sandboxes.?replicas.orValue(10000)",
     ),
     Rule(

@@ -1,0 +1,88 @@
+"""How a vLLM server is started for a run."""
+
+from typing import Any
+
+import pytest
+
+from sweyard_api.engine_command import engine_arguments, engine_environment, engine_uses_gpu
+from sweyard_api.resolve import resolve
+from sweyard_api.training_run import TrainingRunSpec
+
+ONE_GPU = {"nvidia.com/gpu": 1}
+TASKS = {"train": {"dataset": "tiny"}}
+
+
+def run(preset: str, **explicit: Any) -> TrainingRunSpec:
+    return resolve({"preset": preset, **({"tasks": TASKS} if preset == "tiny" else {}), **explicit})
+
+
+def options(spec: TrainingRunSpec) -> dict[str, str]:
+    arguments = engine_arguments(spec, "/model", 8000)
+    return {
+        name: value if not value.startswith("--") else ""
+        for name, value in zip(arguments, [*arguments[1:], "--"], strict=True)
+        if name.startswith("--")
+    }
+
+
+def test_logprobs_are_of_what_was_sampled() -> None:
+    given = options(run("tiny"))
+    assert given["--logprobs-mode"] == "processed_logprobs"
+    assert given["--generation-config"] == "vllm"
+
+
+def test_a_cpu_engine_runs_eagerly_with_its_cache_in_whole_gibibytes() -> None:
+    spec = run("tiny", inference={"cpuKvCache": "1500Mi"})
+    assert "--enforce-eager" in options(spec)
+    assert "--tensor-parallel-size" not in options(spec)
+    assert engine_environment(spec)["VLLM_CPU_KVCACHE_SPACE"] == "2"
+    assert engine_environment(spec)["VLLM_SERVER_DEV_MODE"] == "1"
+
+
+def test_a_gpu_engine_takes_its_share_of_the_memory() -> None:
+    spec = run("deepswe-32b")
+    given = options(spec)
+    assert (given["--tensor-parallel-size"], given["--gpu-memory-utilization"]) == ("8", "0.6")
+    assert "--enable-sleep-mode" in given
+    assert "--enforce-eager" not in given
+    assert "VLLM_CPU_KVCACHE_SPACE" not in engine_environment(spec)
+
+
+@pytest.mark.parametrize(
+    ("device", "limits", "on_gpu"),
+    [
+        ("auto", {}, False),
+        ("auto", {"nvidia.com/gpu": 1}, True),
+        ("cpu", {"nvidia.com/gpu": 1}, False),
+        ("cuda", {}, True),
+    ],
+)
+def test_the_device_follows_the_limits_unless_it_is_named(device: str, limits: dict[str, int], on_gpu: bool) -> None:
+    spec = run("tiny", trainer={"device": device}, inference={"resources": {"limits": limits}})
+    assert engine_uses_gpu(spec) is on_gpu
+
+
+@pytest.mark.parametrize(("rank", "offered"), [(1, "1"), (9, "16"), (32, "32"), (500, "512")])
+def test_adapters_get_the_next_rank_that_vllm_offers(rank: int, offered: str) -> None:
+    assert options(run("qwen3-8b-minimal", trainer={"lora": {"rank": rank}}))["--max-lora-rank"] == offered
+
+
+def test_further_arguments_come_last_and_so_prevail() -> None:
+    arguments = engine_arguments(run("tiny", inference={"extraArgs": ["--max-num-seqs", "8"]}), "/model", 8000)
+    assert arguments[-2:] == ["--max-num-seqs", "8"]
+
+
+@pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("preset", ["tiny", "deepswe-32b", "qwen3-8b-minimal"])
+def test_vllm_knows_every_argument_and_variable(preset: str) -> None:
+    from vllm import envs
+    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    spec = run(preset)
+    parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(engine_arguments(spec, "/model", 8123))
+    assert (parsed.model, parsed.port, parsed.served_model_name) == ("/model", 8123, ["policy"])
+    assert parsed.max_model_len == spec.inference.max_model_len
+    ours = {name for name in engine_environment(spec) if name.startswith("VLLM_")}
+    assert ours <= envs.environment_variables.keys()

@@ -1,0 +1,80 @@
+"""The recipes that come with the product."""
+
+from typing import Any
+
+import pytest
+
+from sweyard_api.presets import list_presets, load_preset
+from sweyard_api.resolve import resolve
+
+RECIPES = {
+    "tiny",
+    "grpo",
+    "grpo-plus-plus",
+    "dapo",
+    "dr-grpo",
+    "gspo",
+    "deepswe-32b",
+    "qwen3-8b-minimal",
+    "qwen3-coder-30b-django",
+    "swepdb-4b",
+    "swepdb-8b",
+    "swepdb-14b",
+    "swepdb-14b-rewrite",
+}
+TASKS = {"train": {"dataset": "org/train"}, "eval": [{"dataset": "org/eval"}]}
+
+
+def completed(name: str, **explicit: Any) -> dict[str, Any]:
+    """A spec with the preset and no more than what it leaves to the user."""
+    left_out = {"model": {"name": "org/model"}, "tasks": TASKS}
+    needed = {key: value for key, value in left_out.items() if key not in load_preset(name).spec}
+    return {"preset": name, **needed, **explicit}
+
+
+def test_all_recipes_are_there() -> None:
+    assert set(list_presets()) == RECIPES
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_says_where_its_values_come_from(name: str) -> None:
+    preset = load_preset(name)
+    assert preset.summary.endswith(".")
+    assert len(preset.source) > 40
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_resolves(name: str) -> None:
+    assert resolve(completed(name)).preset == name
+
+
+def test_an_unknown_recipe_is_a_key_error() -> None:
+    with pytest.raises(KeyError, match="deepswe"):
+        load_preset("deepswe")
+
+
+def test_grpo_plus_plus_is_what_deepswe_describes() -> None:
+    algorithm = resolve(completed("grpo-plus-plus")).algorithm
+    assert (algorithm.estimator, algorithm.normalize_by_std) == ("rloo", False)
+    assert (algorithm.clip_low, algorithm.clip_high) == (0.2, 0.28)
+    assert (algorithm.kl.coefficient, algorithm.entropy_coefficient) == (0.0, 0.0)
+    assert (algorithm.loss_aggregation, algorithm.loss_constant) == ("constant", 32_768)
+    assert set(algorithm.mask_outcomes) == {"truncated", "max_turns", "agent_timeout"}
+
+
+def test_deepswe_has_its_scripts_values() -> None:
+    spec = resolve({"preset": "deepswe-32b"})
+    assert (spec.rollout.groups_per_step, spec.rollout.group_size, spec.sandboxes.replicas) == (8, 8, 512)
+    assert (spec.rollout.max_prompt_tokens, spec.rollout.max_response_tokens) == (4_096, 32_768)
+    assert (spec.agent.max_turns, spec.agent.step_timeout_seconds, spec.reward.timeout_seconds) == (50, 90, 300)
+    assert (spec.inference.tensor_parallel, spec.trainer.sequence_parallel) == (8, 8)
+    assert (spec.optimizer.learning_rate, spec.algorithm.loss_aggregation) == (1e-6, "sequence_mean_token_sum")
+
+
+def test_the_django_recipe_pays_minus_one_and_subtracts_the_mean() -> None:
+    spec = resolve({"preset": "qwen3-coder-30b-django"})
+    assert (spec.reward.solved, spec.reward.unsolved) == (1.0, -1.0)
+    assert (spec.algorithm.estimator, spec.algorithm.normalize_by_std) == ("dr_grpo", False)
+    assert (spec.rollout.groups_per_step, spec.rollout.group_size) == (4, 2)
+    assert (spec.agent.type, spec.agent.timeout_seconds) == ("cli", 1_800)
+    assert (spec.tasks.train.repositories, spec.tasks.train.limit) == (["django/django"], 201)

@@ -1,0 +1,63 @@
+"""`sweyard validate` on files, without a cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from sweyard_api.validate import validate_file, validate_text
+from sweyard_api.yaml_text import load_documents
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = sorted((REPOSITORY / "examples").rglob("trainingrun*.yaml")) + sorted(
+    (REPOSITORY / "examples" / "recipes").glob("*.yaml")
+)
+OURS = "apiVersion: sweyard.dev/v1alpha1"
+POOL = "apiVersion: sweyard.dev/v1alpha1\nkind: RolloutPool\nmetadata: {name: pool}\nspec: {replicas: -1}\n"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_examples_are_valid(path: Path) -> None:
+    assert validate_file(path) == []
+
+
+def test_the_demo_is_short() -> None:
+    assert len((REPOSITORY / "examples/tiny/trainingrun.yaml").read_text().splitlines()) <= 15
+
+
+def test_a_problem_names_file_document_and_field(tmp_path: Path) -> None:
+    path = tmp_path / "pool.yaml"
+    path.write_text(POOL)
+    (problem,) = validate_file(path)
+    assert str(problem) == f"{path}: RolloutPool pool: spec.replicas is -1: must be at least 0"
+
+
+def test_every_document_is_looked_at() -> None:
+    problems = validate_text(f"{POOL}---\n{POOL.replace('name: pool', 'name: other')}", file="f")
+    assert [problem.document for problem in problems] == ["RolloutPool pool", "RolloutPool other"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "the file is empty"),
+        ("a: [", "expected the node content"),
+        ("- a", "must be a mapping with apiVersion, kind, metadata and spec"),
+        (f"{{{OURS}, kind: Trainingrun, metadata: {{name: a}}, spec: {{}}}}", "did you mean TrainingRun"),
+        ("{apiVersion: sweyard.dev/v1, kind: ImageCache}", "must be sweyard.dev/v1alpha1"),
+        (f"{{{OURS}, kind: ImageCache, metadata: {{}}, spec: {{}}}}", "metadata.name: is required"),
+        (f"{{{OURS}, kind: ImageCache, metadata: {{name: a}}, spec: []}}", "must be a mapping"),
+    ],
+    ids=["empty", "no YAML", "list", "misspelt kind", "other version", "no name", "spec is a list"],
+)
+def test_what_is_no_manifest_of_ours_is_told(text: str, sentence: str) -> None:
+    assert any(sentence in str(problem) for problem in validate_text(text, file="f"))
+
+
+def test_other_groups_are_not_ours_to_judge() -> None:
+    assert validate_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: A}, data: {}}", file="f") == []
+
+
+def test_examples_cover_every_recipe() -> None:
+    named = {document["spec"].get("preset") for path in EXAMPLES for document in load_documents(path.read_text())}
+    assert {"tiny", "deepswe-32b", "qwen3-8b-minimal", "qwen3-coder-30b-django"} <= named
+    assert {"swepdb-4b", "swepdb-8b", "swepdb-14b", "swepdb-14b-rewrite"} <= named
