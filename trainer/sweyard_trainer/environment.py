@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweyard_api.constants import STORAGE_MOUNT_PATH
+from sweyard_api.constants import DATASET_MOUNT_PATH, STORAGE_MOUNT_PATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,10 @@ class Environment:
     """Host of rank 0."""
     rank: int = 0
     """Index of this pod in the gang."""
-    datasets: Path = Path(".")
-    """What relative and plain data set names are looked up in."""
+    datasets: tuple[Path, ...] = (Path(DATASET_MOUNT_PATH),)
+    """Directories that plain data set names are looked up in."""
+    allow_unisolated: bool = False
+    """Local sandboxes may run without namespaces where the system has none."""
 
     @classmethod
     def of_pod(cls, variables: Mapping[str, str]) -> "Environment":
@@ -43,10 +45,10 @@ class Environment:
             pool=variables["SWEYARD_POOL"],
             pod_name=variables["SWEYARD_POD_NAME"],
             attempt=int(variables["SWEYARD_ATTEMPT"]),
-            engine_urls=tuple(url for url in variables["SWEYARD_ENGINE_URLS"].split(",") if url),
+            engine_urls=tuple(url for url in variables.get("SWEYARD_ENGINE_URLS", "").split(",") if url),
             engine_api_key=variables.get("SWEYARD_ENGINE_API_KEY"),
-            gateway_url=variables["SWEYARD_GATEWAY_URL"],
-            gateway_admin_url=variables["SWEYARD_GATEWAY_ADMIN_URL"],
+            gateway_url=variables.get("SWEYARD_GATEWAY_URL", ""),
+            gateway_admin_url=variables.get("SWEYARD_GATEWAY_ADMIN_URL", ""),
             head_address=variables["SWEYARD_HEAD_ADDRESS"],
             rank=int(variables.get("JOB_COMPLETION_INDEX", "0")),
         )

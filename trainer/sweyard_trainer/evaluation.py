@@ -66,14 +66,18 @@ async def evaluate_source(
     """Run all attempts of one source. Raises EngineUnfitError."""
     await pool.announce(plans)
     attempts: list[Trajectory] = []
-    with AttemptLog(log) as records:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(pool.run(plan)) for plan in plans]
+    tasks = [asyncio.create_task(pool.run(plan)) for plan in plans]
+    try:
+        with AttemptLog(log) as records:
             for finished in asyncio.as_completed(tasks):
                 attempt = await finished
                 records.write(attempt)
                 attempts.append(attempt)
                 on_attempt(attempt)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     return summarise(source, attempts)
 
 

@@ -57,11 +57,11 @@ def tokens() -> Callable[[], str]:
 @pytest.fixture(params=["in-process", "http"])
 async def client(request: pytest.FixtureRequest, gateway: Gateway, engine: FakeEngine) -> AsyncIterator[GatewayClient]:
     if request.param == "in-process":
-        yield InProcessGateway(gateway, [engine], new_token=tokens())
+        yield InProcessGateway(gateway, [engine], new_token=tokens(), lineage="2")
         return
     apps = (public_app(gateway), admin_app(gateway, lambda url: engine))
     async with serving(apps[0]) as public, serving(apps[1]) as admin:
-        over_http = HttpGateway(public, admin, ["http://engine"], new_token=tokens())
+        over_http = HttpGateway(public, admin, ["http://engine"], new_token=tokens(), lineage="2")
         yield over_http
         await over_http.close()
 
@@ -86,10 +86,10 @@ async def test_a_session_records_what_the_engine_produced(
     assert first.finish_reason is FinishReason.STOP
 
 
-async def test_the_prefix_cache_is_salted_with_the_weight_version(client: GatewayClient, engine: FakeEngine) -> None:
+async def test_the_prefix_cache_is_salted_with_the_weight_version_and_its_lineage(client: GatewayClient, engine: FakeEngine) -> None:
     await client.use_weights(7)
     await (await client.open_session("a", temperature=1.0, seed=0)).chat([USER])
-    assert engine.salts == ["weights-7"]
+    assert engine.salts == ["weights-2-7"]
 
 
 async def test_engines_that_do_not_confirm_the_version_are_refused(client: GatewayClient) -> None:

@@ -41,6 +41,8 @@ class UseWeights(BaseModel):
     version: int
     engines: list[str]
     """Base URLs."""
+    lineage: str = ""
+    """Life of the run that trained this version."""
 
 
 def admin_app(gateway: Gateway, make_engine: Callable[[str], Engine]) -> Starlette:
@@ -67,7 +69,7 @@ def admin_app(gateway: Gateway, make_engine: Callable[[str], Engine]) -> Starlet
                 engine = make_engine(url)
                 await engine.check()
                 engines[url] = engine
-        confirmed = await gateway.use_engines([engines[url] for url in asked.engines], asked.version)
+        confirmed = await gateway.use_engines([engines[url] for url in asked.engines], asked.version, asked.lineage)
         return JSONResponse({"engines": confirmed})
 
     async def metrics(request: Request) -> Response:

@@ -48,13 +48,21 @@ class InProcessSession:
 class InProcessGateway:
     """GatewayClient of a gateway in this process."""
 
-    def __init__(self, gateway: Gateway, engines: Sequence[Engine], *, new_token: Callable[[], str]) -> None:
+    def __init__(
+        self, gateway: Gateway, engines: Sequence[Engine], *, new_token: Callable[[], str], lineage: str = ""
+    ) -> None:
         self._gateway = gateway
         self._engines = engines
+        self._lineage = lineage
+        self._checked = False
         self._new_token = new_token
 
     async def use_weights(self, version: int) -> None:
-        await self._gateway.use_engines(self._engines, version)
+        if not self._checked:
+            for engine in self._engines:
+                await engine.check()
+            self._checked = True
+        await self._gateway.use_engines(self._engines, version, self._lineage)
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
         self._gateway.create_session(session_id, self._new_token(), temperature=temperature, seed=seed)
@@ -100,17 +108,28 @@ class HttpSession:
 class HttpGateway:
     """GatewayClient of a gateway elsewhere. Tells a restarted gateway again which weights to use."""
 
-    def __init__(self, url: str, admin_url: str, engine_urls: Sequence[str], *, new_token: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        admin_url: str,
+        engine_urls: Sequence[str],
+        *,
+        new_token: Callable[[], str],
+        lineage: str = "",
+    ) -> None:
+        """`lineage` names the life of the run: the same version may be other weights in another one."""
         self._url = url.rstrip("/")
         self._admin_url = admin_url.rstrip("/")
         self._engine_urls = list(engine_urls)
+        self._lineage = lineage
         self._new_token = new_token
         self._version = 0
         self._http: aiohttp.ClientSession | None = None
 
     async def use_weights(self, version: int) -> None:
         self._version = version
-        status, reply = await self._admin("PUT", "/weights", {"version": version, "engines": self._engine_urls})
+        body = {"version": version, "engines": self._engine_urls, "lineage": self._lineage}
+        status, reply = await self._admin("PUT", "/weights", body)
         if status == 424:
             raise EngineUnfitError(_message(reply))
         if status != 200:

@@ -73,6 +73,7 @@ class EngineSet:
     """The engines that confirmed the current weight version, and how busy each is."""
 
     version: int = 0
+    cache_salt: str = ""
     engines: list[Engine] = field(default_factory=list)
     load: dict[str, int] = field(default_factory=dict)
 
@@ -120,13 +121,16 @@ class Gateway:
         """Sessions under way."""
         return len(self._sessions)
 
-    async def use_engines(self, engines: Sequence[Engine], version: int) -> list[str]:
-        """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does."""
+    async def use_engines(self, engines: Sequence[Engine], version: int, lineage: str = "") -> list[str]:
+        """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does.
+
+        `lineage` goes into the prefix cache's salt: after a restart from a checkpoint a version is trained anew.
+        """
         confirmed = [engine for engine in engines if await engine.weight_version() == version]
         if not confirmed:
             names = ", ".join(engine.name for engine in engines)
             raise EngineError(f"none of the engines ({names}) serves weight version {version}")
-        self._engines = EngineSet(version, confirmed)
+        self._engines = EngineSet(version, f"weights-{lineage}-{version}", confirmed)
         return [engine.name for engine in confirmed]
 
     def create_session(self, session_id: str, token: str, *, temperature: float, seed: int) -> None:
@@ -189,7 +193,7 @@ class Gateway:
                 temperature=session.temperature,
                 stop_token_ids=self._renderer.stop_token_ids,
                 seed=seed,
-                cache_salt=f"weights-{engines.version}",
+                cache_salt=engines.cache_salt,
             )
         finally:
             engines.load[engine.name] -= 1

@@ -1,0 +1,79 @@
+"""`python -m sweyard_trainer --config FILE`: one pod of the trainer gang on a cluster."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from sweyard_api.problem import InvalidSpecError
+from sweyard_api.resolve import load_config
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer import gang
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.exit_codes import DONE, USER_FAULT, exit_code_of
+
+TERMINATION_LOG = Path("/dev/termination-log")
+JOIN_DEADLINE_SECONDS = 600.0
+
+
+def main() -> int:
+    """Exit code: 0 done, 2 the user's fault, 143 stopped after a checkpoint, others: start again."""
+    parser = argparse.ArgumentParser(prog="python -m sweyard_trainer", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="resolved config of the run")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    spec = load_config(arguments.config.read_text(encoding="utf-8"))
+    environment = Environment.of_pod(os.environ)
+    if environment.rank > 0:
+        return follow(environment)
+    return lead(spec, environment)
+
+
+def lead(spec: TrainingRunSpec, environment: Environment) -> int:
+    """Rank 0: the main loop."""
+    from sweyard_trainer.run import run_training
+
+    mark = gang.end_mark(environment.storage, environment.attempt)
+    code = 1
+    try:
+        if needs_ray(spec):
+            gang.start_head()
+        asyncio.run(run_training(spec, environment, stop_signals=(signal.SIGTERM,)))
+        code = DONE
+    except (SweyardError, InvalidSpecError) as error:
+        logging.error("%s", error)
+        code = exit_code_of(error)
+        if code == USER_FAULT:
+            tell_why(str(error))
+    finally:
+        gang.leave_mark(mark, code)
+    return code
+
+
+def follow(environment: Environment) -> int:
+    """Other ranks: a node of Ray, until rank 0 says how it ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 checkpoints with the help of this pod
+    gang.join(environment.head_address, deadline_seconds=JOIN_DEADLINE_SECONDS)
+    mark = gang.end_mark(environment.storage, environment.attempt)
+    code = gang.wait_for_mark(mark, is_alive=gang.ray_is_alive)
+    gang.leave()
+    return code
+
+
+def needs_ray(spec: TrainingRunSpec) -> bool:
+    """One process does without."""
+    return spec.trainer.replicas * spec.trainer.processes_per_replica > 1 or spec.rollout.workers > 1
+
+
+def tell_why(sentence: str) -> None:
+    """The kubelet copies this file into the pod's status."""
+    if TERMINATION_LOG.exists():
+        TERMINATION_LOG.write_text(sentence[:4_000], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

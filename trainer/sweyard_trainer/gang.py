@@ -1,0 +1,81 @@
+"""The pods of one trainer gang as a Ray cluster: rank 0 is the head and ends the others by a mark on the volume.
+
+All pods of the Job must end alike: a Ray node that merely lost its head could not tell success from failure.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sweyard_sandbox.errors import SweyardError
+
+RAY_PORT = 6379
+POLL_SECONDS = 2.0
+RAY = (sys.executable, "-m", "ray.scripts.scripts")
+
+
+class GangBrokenError(SweyardError):
+    """Ray does not run on this pod any more, or could not be started."""
+
+
+def start_head() -> None:
+    """Start Ray on rank 0."""
+    _ray("start", "--head", f"--port={RAY_PORT}", "--include-dashboard=false", "--disable-usage-stats")
+
+
+def join(head_address: str, *, deadline_seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Start Ray on another rank; the head may still be starting."""
+    give_up_at = time.monotonic() + deadline_seconds
+    while True:
+        try:
+            return _ray("start", f"--address={head_address}:{RAY_PORT}", "--disable-usage-stats")
+        except GangBrokenError:
+            if time.monotonic() >= give_up_at:
+                raise
+            sleep(POLL_SECONDS)
+
+
+def leave() -> None:
+    """Stop Ray on this pod."""
+    subprocess.run([*RAY, "stop", "--force"], check=False, capture_output=True)
+
+
+def end_mark(storage: Path, attempt: int) -> Path:
+    """File in which rank 0 leaves the exit code of its attempt."""
+    return storage / "gang" / f"attempt-{attempt}"
+
+
+def leave_mark(mark: Path, exit_code: int) -> None:
+    """Tell the other pods how it ended."""
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    partial = mark.with_suffix(".tmp")
+    partial.write_text(str(exit_code), encoding="utf-8")
+    partial.replace(mark)
+
+
+def wait_for_mark(mark: Path, *, is_alive: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> int:
+    """Exit code that rank 0 left. Raises GangBrokenError once this pod's Ray is dead without one."""
+    while True:
+        alive = is_alive()
+        if mark.exists():
+            return int(mark.read_text(encoding="utf-8"))
+        if not alive:
+            raise GangBrokenError("Ray ended on this pod before rank 0 did")
+        sleep(POLL_SECONDS)
+
+
+def ray_is_alive() -> bool:
+    """Whether the raylet of this pod runs."""
+    return any(
+        path.read_bytes().split(b"\0", 1)[0].endswith(b"raylet")
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    )
+
+
+def _ray(*arguments: str) -> None:
+    done = subprocess.run([*RAY, *arguments], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise GangBrokenError(f"ray {arguments[0]} failed: {(done.stderr or done.stdout)[-500:]}")

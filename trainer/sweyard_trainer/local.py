@@ -1,0 +1,106 @@
+"""The same run without a cluster: local sandboxes, an engine in this process. `python -m sweyard_trainer.local`."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweyard_api.problem import InvalidSpecError
+from sweyard_api.resolve import dump_config, resolve
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.exit_codes import exit_code_of
+from sweyard_trainer.run import run_training
+
+CONFIG_FILE = "config.yaml"
+
+
+class OutputTakenError(SweyardError, ValueError):
+    """The output directory holds another run."""
+
+
+def run_local(
+    document: Mapping[str, Any],
+    output: Path,
+    datasets: Sequence[Path] = DEFAULT_BASE_DIRECTORIES,
+    *,
+    variables: Mapping[str, str] | None = None,
+    allow_unisolated: bool = False,
+) -> dict[str, Any]:
+    """Run a TrainingRun document to its end, or go on with the one that `output` holds; its summary.
+
+    Raises InvalidSpecError, OutputTakenError, DatasetError and other user errors with a sentence; StoppedError after
+    SIGTERM or SIGINT, with a checkpoint taken.
+    """
+    spec = resolve(document["spec"])
+    _claim_output(output, spec)
+    environment = local_environment(
+        document, spec, output, datasets, variables or {}, allow_unisolated=allow_unisolated
+    )
+    return asyncio.run(run_training(spec, environment, stop_signals=(signal.SIGTERM, signal.SIGINT)))
+
+
+def local_environment(
+    document: Mapping[str, Any],
+    spec: TrainingRunSpec,
+    output: Path,
+    datasets: Sequence[Path],
+    variables: Mapping[str, str],
+    *,
+    allow_unisolated: bool,
+) -> Environment:
+    """Engines that are servers only where the config or SWEYARD_ENGINE_URLS names them."""
+    urls = [spec.inference.url] if spec.inference.url else variables.get("SWEYARD_ENGINE_URLS", "").split(",")
+    return Environment(
+        run=str(document.get("metadata", {}).get("name") or output.name),
+        storage=output.resolve(),
+        engine_urls=tuple(url for url in urls if url),
+        engine_api_key=variables.get("SWEYARD_ENGINE_API_KEY"),
+        datasets=tuple(datasets),
+        allow_unisolated=allow_unisolated,
+    )
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m sweyard_trainer.local", description=__doc__)
+    parser.add_argument("-f", "--file", type=Path, required=True, help="YAML of one TrainingRun")
+    parser.add_argument("--output", type=Path, required=True, help="directory of the run; goes on where it left off")
+    parser.add_argument("--datasets", type=Path, action="append", default=[], help="directory of data sets")
+    parser.add_argument("--allow-unisolated", action="store_true", help="run without namespaces where there are none")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        run_local(
+            yaml.safe_load(arguments.file.read_text(encoding="utf-8")),
+            arguments.output,
+            arguments.datasets or DEFAULT_BASE_DIRECTORIES,
+            variables=os.environ,
+            allow_unisolated=arguments.allow_unisolated,
+        )
+    except (SweyardError, InvalidSpecError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_code_of(error)
+    return 0
+
+
+def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
+    """Write the resolved config, once; another one there means another run."""
+    output.mkdir(parents=True, exist_ok=True)
+    path, text = output / CONFIG_FILE, dump_config(spec)
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise OutputTakenError(f"{output} holds a run with another config: choose another --output, or remove it")
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

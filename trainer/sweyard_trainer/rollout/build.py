@@ -1,0 +1,108 @@
+"""Workers as a run's config and environment ask for them."""
+
+import secrets
+from collections.abc import Sequence
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.agents.registry import make_agent
+from sweyard_sandbox.grading.cache import GradingCache
+from sweyard_sandbox.grading.extract import extract_patch
+from sweyard_sandbox.runtime import Runtime, Sandbox
+from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
+from sweyard_sandbox.tasks.prepare import prepare_sandbox
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.engine.embedded import TransformersEngine
+from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
+from sweyard_trainer.engine.vllm import VllmEngine
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.gateway.build import gateway_for
+from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
+from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
+from sweyard_trainer.rollout.worker import LocalWorker, Worker
+
+
+def make_workers(spec: TrainingRunSpec, environment: Environment) -> list[Worker]:
+    """One worker lives in this process; more are Ray actors, each with a holder of its own."""
+    if spec.rollout.workers == 1:
+        return [make_local_worker(spec, environment, 0)]
+    from sweyard_trainer.rollout.ray_worker import RayWorker
+
+    return [RayWorker(spec, environment, index) for index in range(spec.rollout.workers)]
+
+
+def make_local_worker(spec: TrainingRunSpec, environment: Environment, index: int) -> LocalWorker:
+    """Worker `index` of the run, in this process. Needs a running event loop."""
+    runtime = make_worker_runtime(spec, environment, index)
+    embedded = make_embedded_engines(spec, environment)
+    cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
+    bench = Workbench(
+        runtime=runtime,
+        gateway=make_gateway_client(spec, environment, embedded),
+        agent=make_agent(spec.agent),
+        prepare=prepare_sandbox,
+        extract_patch=_patch_text,
+        grade=cache.grade,
+    )
+    return LocalWorker(bench, attempt_rules(spec), environment.storage / "weights", embedded, _nonce)
+
+
+def make_embedded_engines(spec: TrainingRunSpec, environment: Environment) -> Sequence[EmbeddedEngine]:
+    """One in this process, unless engines are servers."""
+    if environment.engine_urls:
+        return []
+    return [TransformersEngine.load(environment.storage / "model", max_batch=min(64, spec.rollout.max_concurrent))]
+
+
+def make_gateway_client(
+    spec: TrainingRunSpec, environment: Environment, embedded: Sequence[EmbeddedEngine]
+) -> GatewayClient:
+    """To the gateway of a cluster, or to one in this process."""
+    if environment.gateway_admin_url:
+        return HttpGateway(
+            environment.gateway_url,
+            environment.gateway_admin_url,
+            environment.engine_urls,
+            lineage=str(environment.attempt),
+            new_token=_nonce,
+        )
+    engines: list[Engine] = [*embedded]
+    engines += [VllmEngine(url, api_key=environment.engine_api_key) for url in environment.engine_urls]
+    gateway = gateway_for(spec, environment.storage / "model")
+    return InProcessGateway(gateway, engines, lineage=str(environment.attempt), new_token=_nonce)
+
+
+def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, index: int) -> Runtime:
+    """Where this worker's sandboxes come from; on a cluster each worker is a holder of its own."""
+    kind = spec.sandboxes.runtime or ("kubernetes" if environment.on_cluster else "local")
+    if kind == "local":
+        return _local_runtime(spec, environment)
+    raise NotImplementedError(f"sandboxes.runtime: {kind!r} is not part of this version")
+
+
+def _local_runtime(spec: TrainingRunSpec, environment: Environment) -> Runtime:
+    """A model that was made from scratch is too small to do harm; others are isolated or refused."""
+    trusted = environment.allow_unisolated or spec.model.scratch is not None
+    return LocalRuntime(LocalConfig(max_sandboxes=spec.rollout.max_concurrent, allow_unisolated=trusted))
+
+
+def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:
+    """What the config says about an attempt."""
+    deadline = spec.rollout.step_deadline_seconds or spec.agent.timeout_seconds + spec.reward.timeout_seconds
+    return AttemptRules(
+        claim_deadline_seconds=float(deadline),
+        agent_timeout_seconds=float(spec.agent.timeout_seconds),
+        grading_timeout_seconds=float(spec.reward.timeout_seconds),
+        infra_retries=spec.rollout.infra_retries,
+        strict=spec.reward.grading == "strict",
+        reward_solved=spec.reward.solved,
+        reward_unsolved=spec.reward.unsolved,
+    )
+
+
+async def _patch_text(task: Task, sandbox: Sandbox) -> str:
+    """Work that cannot be made a patch is no work: what the agent did to its repository is its own doing."""
+    return (await extract_patch(task, sandbox)).patch
+
+
+def _nonce() -> str:
+    return secrets.token_urlsafe(16)

@@ -1,0 +1,31 @@
+"""One process's run: prepare the model, start the learner, go through the main loop. Shared by cluster and laptop."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.assembly import assemble_run
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.prepare import prepare_model
+from sweyard_trainer.progress.cluster_status import ClusterStatus
+from sweyard_trainer.train import TrainingLoop
+from sweyard_trainer.weight_sync.build import make_publisher
+
+
+async def run_training(
+    spec: TrainingRunSpec, environment: Environment, *, stop_signals: Sequence[signal.Signals]
+) -> dict[str, Any]:
+    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError."""
+    await asyncio.to_thread(prepare_model, spec, environment.storage)
+    sink = None
+    if environment.on_cluster:
+        sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
+    learner = make_learner(spec, environment.storage)
+    publish = make_publisher(environment.engine_urls, environment.storage)
+    loop = TrainingLoop(assemble_run(spec, environment, learner, publish, sink))
+    for number in stop_signals:
+        asyncio.get_running_loop().add_signal_handler(number, loop.stop)
+    return await loop.run()
