@@ -58,6 +58,11 @@ class Caches:
         }
         return [found[name] for name in sorted(found)]
 
+    def every(self, resource: Resource) -> list[Manifest]:
+        """All watched objects of a kind, by name."""
+        found = {name_of(item): item for informer in self._all(resource) for item in informer.items()}
+        return [found[name] for name in sorted(found)]
+
     def remember(self, item: Manifest) -> None:
         """Take in the reply to a write of ours, so that the next pass does not see an older world."""
         for informer in self._all(resource_of(item)):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
 from sweyard_operator.contact import Contact
-from sweyard_operator.errors import UnreachableError, api_error
+from sweyard_operator.errors import NotFoundError, UnreachableError, api_error
 from sweyard_operator.plan.plan import Deletion
 from sweyard_operator.resources import Manifest, Resource, name_of, namespace_of, resource_of
 from sweyard_operator.transport import Response, Transport
@@ -50,6 +50,13 @@ class Cluster:
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest:
         """The object as it is now (a quorum read). Raises NotFoundError."""
         return await self._json("GET", resource.path(namespace, name))
+
+    async def find(self, resource: Resource, namespace: str | None, name: str) -> Manifest | None:
+        """The object as it is now, or None."""
+        try:
+            return await self.get(resource, namespace, name)
+        except NotFoundError:
+            return None
 
     async def list(
         self, resource: Resource, namespace: str | None, *, label_selector: str = ""

@@ -41,7 +41,7 @@ class Executor:
 
         Raises ApiError and UnreachableError for what is neither a lost race nor a refusal.
         """
-        deleted = await _in_parallel(self._delete, plan.delete)
+        deleted = await self.delete_all(plan.delete)
         refused = [refusal for manifest in plan.apply if (refusal := await self._apply(manifest)) is not None]
         # Children may rely on what was to be applied (a NetworkPolicy comes before its pods).
         created = [] if refused else await _in_parallel(self._create, plan.create)
@@ -52,10 +52,15 @@ class Executor:
         return Outcome(
             created=tuple(answer for answer in created if isinstance(answer, dict)),
             existed=tuple(answer for answer in created if isinstance(answer, str)),
-            deleted=tuple(deletion for deletion, is_done in zip(plan.delete, deleted, strict=True) if is_done),
-            kept=tuple(deletion for deletion, is_done in zip(plan.delete, deleted, strict=True) if not is_done),
+            deleted=deleted,
+            kept=tuple(deletion for deletion in plan.delete if deletion not in deleted),
             refused=(*refused, *(answer for answer in created if isinstance(answer, Refusal))),
         )
+
+    async def delete_all(self, deletions: tuple[Deletion, ...]) -> tuple[Deletion, ...]:
+        """Those that were accepted, or are gone already; the others had changed since they were looked at."""
+        accepted = await _in_parallel(self._delete, deletions)
+        return tuple(deletion for deletion, is_accepted in zip(deletions, accepted, strict=True) if is_accepted)
 
     async def write_status(self, owner: Manifest, status: dict[str, Any]) -> None:
         """Server-side apply of the operator's share of the status, if `owner` does not show it already."""

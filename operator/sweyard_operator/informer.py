@@ -60,6 +60,10 @@ class Informer:
         """One object, as last heard."""
         return self._objects.get((namespace, name))
 
+    def items(self) -> Iterable[Manifest]:
+        """All objects, as last heard."""
+        return self._objects.values()
+
     def labelled(self, namespace: str | None, label: str, value: str) -> Iterable[Manifest]:
         """Objects of a namespace whose (indexed) label has this value."""
         return self._index.get((label, namespace, value), {}).values()

@@ -1,0 +1,80 @@
+"""What the operator process remembers of a pool. All of it may be lost: a restart only makes it more patient."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sweyard_operator.plan.failures import find_end
+from sweyard_operator.plan.fault_ledger import FaultLedger
+from sweyard_operator.plan.leases import LeaseClock
+from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.pool_state import PoolPlan
+from sweyard_operator.plan.sandbox import Failure, SandboxPod
+
+_MAX_REFUSAL_HOLD_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class PoolMemory:
+    """Of one pool, by its UID. `now` is monotonic seconds throughout."""
+
+    pool_uid: str
+    failures: Counter[str]
+    """Starts from the status that the last process wrote."""
+    leases: LeaseClock = field(default_factory=LeaseClock)
+    fenced: set[str] = field(default_factory=set)
+    """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""
+    node_faults: FaultLedger[str] = field(default_factory=FaultLedger)
+    image_faults: FaultLedger[str] = field(default_factory=FaultLedger)
+    condemned: dict[str, Failure] = field(default_factory=dict)
+    unneeded_since: dict[str, float] = field(default_factory=dict)
+    blocked_until: dict[int, float] = field(default_factory=dict)
+    """Slots whose name met somebody else's object."""
+    refusal: Refusal | None = None
+    refusal_tries: int = 0
+    refused_at: float = 0.0
+    status_written_at: float = float("-inf")
+
+    def keep(self, planned: PoolPlan, now: float) -> None:
+        """What the next passes need to know of this plan."""
+        self.unneeded_since = {uid: self.unneeded_since.get(uid, now) for uid in planned.unneeded}
+        # Who was given up and serves again (its node came back) has not failed.
+        self.condemned = {uid: why for uid, why in self.condemned.items() if uid not in planned.serving}
+        for uid, (pod, failure) in planned.condemned.items():
+            if uid not in self.condemned:
+                self._condemn(pod, failure, now)
+
+    def _condemn(self, pod: SandboxPod, failure: Failure, now: float) -> None:
+        self.condemned[pod.uid] = failure
+        if failure.is_node_at_fault and pod.node is not None:
+            self.node_faults.record(pod.node, now)
+        elif pod.is_free:
+            # A free sandbox runs nothing: if it fails, the image or the template is to blame.
+            self.image_faults.record_round(pod.image, now)
+
+    def bury(self, pod: SandboxPod) -> Failure | None:
+        """A pod is gone: count it if it had failed. Returns why."""
+        failure = self.condemned.pop(pod.uid, None) or find_end(pod)
+        if failure is not None:
+            self.failures[failure.reason] += 1
+        return failure
+
+    def hear_acceptance(self) -> None:
+        """The API server took a sandbox again, or none is wanted any more."""
+        self.refusal, self.refusal_tries = None, 0
+
+    def hear_refusals(self, refused: tuple[Refusal, ...], images: Mapping[str, str], now: float) -> None:
+        """The API server refused something; `images` are those of the sandboxes by pod name."""
+        for refusal in refused:
+            # A quota cares for no image; any other rule may refuse this one alone, and others must not wait for it.
+            if refusal.reason != "QuotaExceeded" and refusal.name in images:
+                self.image_faults.record_round(images[refusal.name], now)
+        if self.refusal is None:
+            self.failures[refused[0].reason] += 1
+        self.refusal, self.refused_at = refused[0], now
+        self.refusal_tries += 1
+
+    def refusal_hold_seconds(self, now: float) -> float:
+        """Until one more try: 1, 2, 4, 8, then every 10 seconds."""
+        hold = min(2.0 ** (self.refusal_tries - 1), _MAX_REFUSAL_HOLD_SECONDS)
+        return max(0.0, self.refused_at + hold - now) if self.refusal is not None else 0.0

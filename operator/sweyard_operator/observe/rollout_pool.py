@@ -1,0 +1,75 @@
+"""Counts what exists for a pool: from the caches, and from the API server where a cache would not do."""
+
+from sweyard_api.constants import LABEL_POOL
+from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_operator.context import Operator
+from sweyard_operator.errors import NotFoundError
+from sweyard_operator.observe.holders import observe_holders
+from sweyard_operator.observe.pool_memory import PoolMemory
+from sweyard_operator.observe.sandbox_pods import parse_pod
+from sweyard_operator.plan.pool_state import ObservedPool
+from sweyard_operator.plan.sandbox import SandboxPod
+from sweyard_operator.plan.slots import parse_slot
+from sweyard_operator.resources import NODES, PODS, Manifest, name_of, namespace_of
+
+_AVOIDED_SCORE = 0.5
+_QUARANTINE_SCORE = 1.5
+
+
+async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, spec: RolloutPoolSpec) -> ObservedPool:
+    """One look."""
+    now = operator.clock()
+    name, namespace = name_of(owner), namespace_of(owner) or ""
+    pods, strangers = find_pods(operator, owner)
+    holders = await observe_holders(
+        operator.cluster,
+        operator.caches,
+        memory,
+        namespace=namespace,
+        pool=name,
+        claimed_by={pod.holder for pod in pods if pod.holder},
+        now=now,
+    )
+    memory.blocked_until = {slot: until for slot, until in memory.blocked_until.items() if until > now}
+    held = {image: memory.image_faults.held_seconds(image, now) for image in memory.image_faults.at_least(0.0, now)}
+    return ObservedPool(
+        owner=owner,
+        spec=spec,
+        pods=pods,
+        holders=holders,
+        lost_nodes=await _find_lost_nodes(operator, pods),
+        blocked_slots=strangers | frozenset(memory.blocked_until),
+        avoided_nodes=tuple(sorted(memory.node_faults.at_least(_AVOIDED_SCORE, now))),
+        quarantined_nodes=memory.node_faults.at_least(_QUARANTINE_SCORE, now),
+        held_images={image: seconds for image, seconds in held.items() if seconds > 0.0},
+        refusal=memory.refusal,
+        refusal_hold_seconds=memory.refusal_hold_seconds(now),
+        unneeded_seconds={uid: now - since for uid, since in memory.unneeded_since.items()},
+        failures=dict(memory.failures),
+    )
+
+
+def find_pods(operator: Operator, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:
+    """The pool's own pods, by slot, and the slots that others' pods occupy (a predecessor's, on their way out)."""
+    name = name_of(owner)
+    found = operator.caches.labelled(PODS, namespace_of(owner) or "", LABEL_POOL, name)
+    parsed = {name_of(pod): parse_pod(name, owner["metadata"]["uid"], pod) for pod in found}
+    own = sorted((pod for pod in parsed.values() if pod is not None), key=lambda pod: pod.slot)
+    others = (parse_slot(name, pod_name) for pod_name, pod in parsed.items() if pod is None)
+    return tuple(own), frozenset(slot for slot in others if slot is not None)
+
+
+async def _find_lost_nodes(operator: Operator, pods: tuple[SandboxPod, ...]) -> frozenset[str]:
+    """Of the nodes whose pods are overdue to be gone: rare, so each is simply read."""
+    now = operator.cluster.contact.server_time()
+    nodes = {pod.node for pod in pods if pod.node and pod.deletion_due_at is not None and pod.deletion_due_at < now}
+    return frozenset({node for node in nodes if await _is_lost(operator, node)})
+
+
+async def _is_lost(operator: Operator, name: str) -> bool:
+    try:
+        node = await operator.cluster.get(NODES, None, name)
+    except NotFoundError:
+        return True
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return not any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -1,0 +1,74 @@
+"""From a pod as the API server writes it to what the planner reads."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_TEMPLATE_HASH, CONTAINER_SANDBOX
+from sweyard_operator.build.sandbox_pod import ANNOTATION_IMAGE
+from sweyard_operator.conditions import parse_time
+from sweyard_operator.plan.sandbox import SandboxPod
+from sweyard_operator.plan.slots import parse_slot
+from sweyard_operator.resources import Manifest, annotations_of, is_owned_by, name_of
+
+
+def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
+    """None for a pod that is not this pool's own: another owner UID, or a name that is no slot."""
+    slot = parse_slot(pool, name_of(pod))
+    if slot is None or not is_owned_by(pod, pool_uid):
+        return None
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    annotations = annotations_of(pod)
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    scheduled, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
+    disruption = conditions.get("DisruptionTarget", {})
+    is_disrupted = disruption.get("status") == "True"
+    state = _container_state(status)
+    running, waiting, ended = (state.get(name) or {} for name in ("running", "waiting", "terminated"))
+    return SandboxPod(
+        name=name_of(pod),
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        slot=slot,
+        image=annotations.get(ANNOTATION_IMAGE) or _container_image(pod),
+        created_at=parse_time(metadata["creationTimestamp"]),
+        template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
+        holder=annotations.get(ANNOTATION_HOLDER, ""),
+        node=pod["spec"].get("nodeName"),
+        phase=status.get("phase", "Pending"),
+        is_ready=ready.get("status") == "True",
+        is_running="running" in state,
+        are_containers_ready=_are_all_ready(status),
+        ready_changed_at=_time(ready.get("lastTransitionTime")),
+        deletion_due_at=_time(metadata.get("deletionTimestamp")),
+        ended_at=_time(ended.get("finishedAt") or (ready.get("lastTransitionTime") if ended else None)),
+        status_reason=status.get("reason") or (disruption.get("reason", "") if is_disrupted else ""),
+        status_message=status.get("message") or (disruption.get("message", "") if is_disrupted else ""),
+        terminated_reason=ended.get("reason", ""),
+        waiting_reason=waiting.get("reason", ""),
+        waiting_message=waiting.get("message", ""),
+        unschedulable_message=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",
+        scheduled_at=_time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
+        started_at=_time(running.get("startedAt")),
+    )
+
+
+def _container_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses = status.get("containerStatuses") or ()
+    found = (entry.get("state") or {} for entry in statuses if entry["name"] == CONTAINER_SANDBOX)
+    state: Mapping[str, Any] = next(found, {})
+    return state
+
+
+def _are_all_ready(status: Mapping[str, Any]) -> bool:
+    statuses = status.get("containerStatuses") or ()
+    return bool(statuses) and all(entry.get("ready") for entry in statuses)
+
+
+def _container_image(pod: Manifest) -> str:
+    images = (entry["image"] for entry in pod["spec"]["containers"] if entry["name"] == CONTAINER_SANDBOX)
+    return str(next(images, ""))
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None

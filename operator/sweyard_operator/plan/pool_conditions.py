@@ -1,0 +1,82 @@
+"""Ready, Progressing and Degraded of a pool, each with a typed reason and a sentence that names the remedy."""
+
+from collections import Counter
+
+from sweyard_operator.conditions import Condition
+from sweyard_operator.plan.failures import find_trouble
+from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.pool_figures import Figures
+from sweyard_operator.plan.pool_state import Census, ObservedPool
+from sweyard_operator.plan.sandbox import Failure
+
+_REMEDIES = {
+    "QuotaExceeded": "Raise the ResourceQuota of the namespace or lower spec.replicas",
+    "Forbidden": "Change the admission rule or the pool's spec.template",
+    "Invalid": "Correct the pool's spec.template",
+    "Unschedulable": "Add nodes, lower spec.template.resources.requests or spec.replicas",
+    "ImagePull": "Check the image's name, spec.template.imagePullSecrets and the registry",
+    "OOMKilled": "Raise spec.template.resources.limits.memory",
+    "StartupDeadline": "Raise spec.startupDeadlineSeconds or look at the node",
+    "Error": "Check that the image has /bin/sh and runs as spec.template.runAsUser",
+}
+
+
+def plan_conditions(observed: ObservedPool, census: Census, figures: Figures) -> list[Condition]:
+    """In the order in which people ask."""
+    trouble = _find_trouble(observed, census)
+    return [_ready(census, figures, trouble), _progressing(census, figures, trouble), _degraded(observed, trouble)]
+
+
+def _ready(census: Census, figures: Figures, trouble: Failure | None) -> Condition:
+    """Claims take from what is ready and leave a pool as ready as it was: both count."""
+    ready = sum(pod.is_ready for pod in census.free)
+    if ready + len(census.claimed) >= figures.wanted:
+        return Condition("Ready", "True", "SandboxesReady", f"{ready} ready, {len(census.claimed)} claimed")
+    reason = trouble.reason if trouble is not None else "SandboxesStarting"
+    message = f"{ready} of {figures.wanted} wanted sandboxes are ready"
+    return Condition("Ready", "False", reason, message if trouble is None else f"{message}: {trouble.message}")
+
+
+def _progressing(census: Census, figures: Figures, trouble: Failure | None) -> Condition:
+    starting = sum(not pod.is_ready for pod in census.free)
+    if figures.creating or starting:
+        return Condition("Progressing", "True", "Starting", f"{figures.creating + starting} sandboxes are starting")
+    if figures.removing or census.terminating:
+        leaving = figures.removing + len(census.terminating)
+        return Condition("Progressing", "True", "Removing", f"{leaving} sandboxes are being removed")
+    if figures.missing and trouble is not None:
+        return Condition("Progressing", "False", trouble.reason, trouble.message)
+    if figures.missing:
+        message = f"{figures.missing} more sandboxes wait for a place; raise spec.replicas to have them sooner"
+        return Condition("Progressing", "False", "AtCapacity", message)
+    return Condition("Progressing", "False", "Settled", "nothing to do")
+
+
+def _degraded(observed: ObservedPool, trouble: Failure | None) -> Condition:
+    if trouble is not None:
+        remedy = _REMEDIES.get(trouble.reason)
+        message = trouble.message if remedy is None else f"{trouble.message}. {remedy}."
+        return Condition("Degraded", "True", trouble.reason, message)
+    if observed.quarantined_nodes:
+        nodes = ", ".join(sorted(observed.quarantined_nodes))
+        message = f"sandboxes failed repeatedly on {nodes}, which new ones avoid for some minutes. Look at these nodes."
+        return Condition("Degraded", "True", "NodesQuarantined", message)
+    return Condition("Degraded", "False", "Healthy", "no sandbox is in trouble")
+
+
+def _find_trouble(observed: ObservedPool, census: Census) -> Failure | None:
+    """The one thing to say first: a refusal, else what most sandboxes suffer from."""
+    if observed.refusal is not None:
+        return _refusal_failure(observed.refusal)
+    failed = [failure for pod, failure in census.failed if failure is not None and pod.is_free]
+    waiting = [trouble for pod in census.free if not pod.is_ready and (trouble := find_trouble(pod)) is not None]
+    if failed or waiting:
+        return Counter(failed + waiting).most_common(1)[0][0]
+    if observed.held_images:
+        images = ", ".join(sorted(observed.held_images))
+        return Failure("Error", f"sandboxes of {images} failed repeatedly and are tried again after a pause")
+    return None
+
+
+def _refusal_failure(refusal: Refusal) -> Failure:
+    return Failure(refusal.reason, f"the API server refused {refusal.name}: {refusal.message}")

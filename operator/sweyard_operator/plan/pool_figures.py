@@ -1,0 +1,19 @@
+"""What the planner decided, in numbers, for the status to speak of."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one pass."""
+
+    wanted: int
+    """Sandboxes that should stand free, within the cap."""
+    demand: int
+    """Asked for, before the cap."""
+    creating: int
+    """Created in this pass."""
+    missing: int
+    """Wanted and not there."""
+    removing: int
+    """Deleted in this pass for being unneeded or outdated."""

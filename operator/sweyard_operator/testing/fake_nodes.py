@@ -1,0 +1,138 @@
+"""Scheduler, kubelets and garbage collector for the fake API server, a step at a time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sweyard_operator.conditions import parse_time, rfc3339
+from sweyard_operator.resources import NODES, PODS, Resource
+from sweyard_operator.testing.fake_api import FakeApiServer
+
+
+@dataclass(slots=True)
+class FakeNodes:
+    """`names` are the nodes; the rest is what goes wrong on them."""
+
+    api: FakeApiServer
+    names: tuple[str, ...] = ("node-a", "node-b")
+    startup_seconds: float = 1.0
+    capacity: int = 10_000
+    """Pods a node takes."""
+    lost: set[str] = field(default_factory=set)
+    """Nodes that stopped reporting: their pods neither start nor go."""
+    unpullable: Mapping[str, str] = field(default_factory=dict)
+    """Images that cannot be pulled, and the kubelet's words."""
+
+    def register(self) -> None:
+        """Make the Node objects."""
+        for name in self.names:
+            self.api.store.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        self.step()
+
+    async def run(self, period_seconds: float = 0.2) -> None:
+        """Step for ever."""
+        while True:
+            self.step()
+            await asyncio.sleep(period_seconds)
+
+    def step(self) -> None:
+        """Everything that is due now."""
+        now = self.api.now()
+        for name in self.names:
+            self._report(name)
+        for (resource, _, _), item in list(self.api.store.objects.items()):
+            if not self._collect(resource, item) and resource == PODS:
+                self._advance(item, now)
+        self.api.touch()
+
+    def _report(self, name: str) -> None:
+        node = self.api.store.get((NODES, None, name))
+        assert node is not None
+        status = "Unknown" if name in self.lost else "True"
+        node["status"] = {"conditions": [{"type": "Ready", "status": status}]}
+        self.api.store.put(NODES, node)
+
+    def _collect(self, resource: Resource, item: dict[str, Any]) -> bool:
+        """Garbage: every owner is gone."""
+        owners = item["metadata"].get("ownerReferences") or ()
+        living = {entry["metadata"]["uid"] for entry in self.api.store.objects.values()}
+        if not owners or any(owner["uid"] in living for owner in owners):
+            return False
+        self.api.store.remove((resource, item["metadata"]["namespace"], item["metadata"]["name"]))
+        return True
+
+    def _advance(self, pod: dict[str, Any], now: datetime) -> None:
+        pod = self.api.store.get((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])) or pod
+        node = pod["spec"].get("nodeName")
+        if node is None:
+            self._schedule(pod, now)
+        elif node in self.lost:
+            self._lose(pod, now)
+        elif (deletion := pod["metadata"].get("deletionTimestamp")) is not None:
+            if parse_time(deletion) <= now:
+                self.api.store.remove((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        elif pod["status"]["phase"] == "Pending":
+            self._start(pod, now)
+
+    def _schedule(self, pod: dict[str, Any], now: datetime) -> None:
+        load = Counter(
+            item["spec"].get("nodeName") for (kind, _, _), item in self.api.store.objects.items() if kind == PODS
+        )
+        avoided = _avoided(pod)
+        fitting = [name for name in self.names if name not in self.lost and load[name] < self.capacity]
+        if not fitting:
+            message = f"0/{len(self.names)} nodes are available: {len(self.names)} Too many pods."
+            entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            pod["status"] = {"phase": "Pending", "conditions": [entry]}
+        else:
+            pod["spec"]["nodeName"] = min(fitting, key=lambda name: (name in avoided, load[name]))
+            entry = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(now)}
+            pod["status"] = {"phase": "Pending", "conditions": [entry], "startTime": rfc3339(now)}
+        self.api.store.put(PODS, pod)
+
+    def _start(self, pod: dict[str, Any], now: datetime) -> None:
+        container = pod["spec"]["containers"][0]
+        if (words := self.unpullable.get(container["image"])) is not None:
+            waiting = {"reason": "ImagePullBackOff", "message": words}
+            pod["status"]["containerStatuses"] = [
+                {"name": container["name"], "ready": False, "state": {"waiting": waiting}}
+            ]
+        elif (now - parse_time(pod["metadata"]["creationTimestamp"])).total_seconds() >= self.startup_seconds:
+            pod["status"]["phase"] = "Running"
+            state = {"running": {"startedAt": rfc3339(now)}}
+            pod["status"]["containerStatuses"] = [{"name": container["name"], "ready": True, "state": state}]
+            _set_ready(pod, "True", now)
+        self.api.store.put(PODS, pod)
+
+    def _lose(self, pod: dict[str, Any], now: datetime) -> None:
+        if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in pod["status"]["conditions"]):
+            _set_ready(pod, "False", now)
+            self.api.store.put(PODS, pod)
+
+    def end(self, namespace: str, name: str, *, reason: str = "Error", status: Mapping[str, Any] | None = None) -> None:
+        """The container of a pod ends: `reason` is its terminated reason; `status` goes over the pod's."""
+        pod, now = self.api.store.get((PODS, namespace, name)), self.api.now()
+        assert pod is not None
+        ended = {"terminated": {"reason": reason, "exitCode": 137, "finishedAt": rfc3339(now)}}
+        pod["status"] |= {"phase": "Failed", **(status or {})}
+        pod["status"]["containerStatuses"] = [
+            {"name": pod["spec"]["containers"][0]["name"], "ready": False, "state": ended}
+        ]
+        _set_ready(pod, "False", now)
+        self.api.store.put(PODS, pod)
+        self.api.touch()
+
+
+def _set_ready(pod: dict[str, Any], status: str, now: datetime) -> None:
+    others = [entry for entry in pod["status"].get("conditions", ()) if entry["type"] != "Ready"]
+    entry = {"type": "Ready", "status": status, "lastTransitionTime": rfc3339(now)}
+    pod["status"]["conditions"] = [*others, entry]
+
+
+def _avoided(pod: Mapping[str, Any]) -> set[str]:
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return {value for term in terms for field in term["preference"]["matchFields"] for value in field["values"]}
