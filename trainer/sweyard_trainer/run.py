@@ -19,12 +19,12 @@ async def run_training(
     spec: TrainingRunSpec, environment: Environment, *, stop_signals: Sequence[signal.Signals]
 ) -> dict[str, Any]:
     """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError."""
-    await asyncio.to_thread(prepare_model, spec, environment.storage)
+    await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
     sink = None
     if environment.on_cluster:
         sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
     learner = make_learner(spec, environment.storage)
-    publish = make_publisher(environment.engine_urls, environment.storage)
+    publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
     loop = TrainingLoop(assemble_run(spec, environment, learner, publish, sink))
     for number in stop_signals:
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)

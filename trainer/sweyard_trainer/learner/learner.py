@@ -1,67 +1,219 @@
 """Learner: the one object through which the main loop trains.
 
-It owns a group of ranks (this process, or Ray actors) and never touches tensors of the model itself. All planning
-(advantages, weights of each sequence in the loss, micro-batches) happens here, once, over the whole batch, so that
-ranks, micro-batches and accumulation cannot change the result.
+It owns a group of ranks (this process, or Ray actors) and never touches the model itself. All planning (advantages,
+weights of each sequence in the loss, micro-batches) happens here, once, over the whole batch, so that ranks,
+micro-batches and accumulation cannot change the result.
 """
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+import torch
 
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.algorithm.kl import kl_estimate
+from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
+from sweyard_trainer.checkpoint.directory import CheckpointState, begin, commit, find_latest, read_state
+from sweyard_trainer.errors import NothingToTrainError
+from sweyard_trainer.learner.batches import (
+    Attempt,
+    build_attempts,
+    counts,
+    split_minibatches,
+    supervised_sequences,
+    to_sequence,
+    weigh,
+)
+from sweyard_trainer.learner.distribution import RankedBatch, reduce_figures
 from sweyard_trainer.learner.ranks import RankGroup
+from sweyard_trainer.learner.schedule import Phase, phase_of
+from sweyard_trainer.learner.sequences import TrainingSequence
+from sweyard_trainer.learner.support import refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 StepMetrics = dict[str, float]
-"""Names are stable: loss, grad_norm, learning_rate, entropy, kl, clip_fraction, engine_kl, engine_ratio_mean,
-engine_ratio_max, correction_mean, tokens, trained_tokens, sequences, updates, seconds."""
+"""Names are stable. Always: loss, grad_norm, learning_rate, tokens, trained_tokens, sequences, updates, seconds.
+Policy gradient also: entropy, clip_fraction, correction_mean, engine_kl, engine_ratio_mean, engine_logprob_gap_max, and
+kl with a penalty; these are over the tokens that had an advantage."""
+
+KEPT_WEIGHTS = 2
 
 
 class Learner:
-    """Trains the policy. Methods must not run at the same time, save that `stop` may end them."""
+    """Trains the policy. Its methods must not run at the same time."""
 
     def __init__(self, spec: TrainingRunSpec, storage: Path, ranks: RankGroup) -> None:
         """`spec` is the resolved config; `storage` the run's volume, whose `model/` has been prepared."""
         self._spec = spec
         self._storage = storage
         self._ranks = ranks
+        self._phase: Phase | None = None
+        self._updates = 0
 
     async def start(self) -> None:
-        """Start the ranks and load the initial weights. Raises UserError for what cannot be trained."""
-        raise NotImplementedError
+        """Start the ranks and load the initial weights. Raises UnsupportedError for what cannot be trained."""
+        refuse_unsupported(self._spec)
+        await self._ranks.start()
+        await self._on_all("load_model")
 
     async def sft_step(self, sequences: Sequence[Segment]) -> StepMetrics:
         """One optimizer step of next-token cross-entropy on the tokens whose `loss_mask` is true (mean over them).
 
         In mode `rl` it uses the learning rate and length of `warmup`, in mode `sft` those of `optimizer` and `steps`.
+        Raises NothingToTrainError, TrainingDivergedError.
         """
-        raise NotImplementedError
+        began = time.monotonic()
+        trained = supervised_sequences(sequences)
+        if not trained:
+            raise NothingToTrainError("no sequence of the batch has a token to train")
+        phase = await self._enter("sft")
+        metrics = await self._update("supervised_update", trained, phase)
+        return metrics | _counts(trained) | {"updates": 1.0, "seconds": time.monotonic() - began}
 
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> StepMetrics:
-        """One batch of the policy gradient: `epochs_per_batch` x `minibatches` optimizer steps.
+        """One batch of the policy gradient: `epochsPerBatch` x `minibatches` optimizer steps; metrics of the last.
 
         Infrastructure outcomes may be in `groups`; they are left out of everything. The first call ends the warm-up:
         the optimizer starts afresh and, with a KL penalty, the weights of this moment become the reference.
-        Raises NothingToTrainError if no attempt is left; nothing has changed then.
+        A batch in which no attempt has an advantage changes nothing and says updates = 0.
+        Raises NothingToTrainError if no attempt is left (nothing has changed then), TrainingDivergedError.
         """
-        raise NotImplementedError
+        began = time.monotonic()
+        if not any(counts(trajectory) for group in groups for trajectory in group):
+            raise NothingToTrainError("every attempt of the batch failed for infrastructure's sake")
+        phase = await self._enter("rl")
+        attempts = build_attempts(groups, await self._rewards(groups), self._spec.algorithm)
+        if not attempts:
+            raise NothingToTrainError("every attempt of the batch is masked by algorithm.maskOutcomes or has no token")
+        attempts = await self._with_logprobs(attempts)
+        metrics: StepMetrics = {"loss": 0.0, "grad_norm": 0.0, "learning_rate": phase.rate(self._updates)}
+        num_updates = 0
+        for _ in range(self._spec.algorithm.epochs_per_batch):
+            seed = self._spec.seed + self._updates
+            for part in split_minibatches(attempts, self._spec.algorithm.minibatches, seed):
+                sequences = weigh(part, self._spec.algorithm, self._spec.rollout.max_response_tokens)
+                if sequences:
+                    metrics = await self._update("policy_update", sequences, phase)
+                    num_updates += 1
+        everything = [sequence for attempt in attempts for sequence in attempt.sequences]
+        return metrics | _counts(everything) | {"updates": float(num_updates), "seconds": time.monotonic() - began}
 
     async def save_weights(self, version: int) -> Path:
-        """Write the policy in HF format to `<storage>/weights/<version>`, atomically; keep the last two."""
-        raise NotImplementedError
+        """Write the policy in HF format to `<storage>/weights/<version>`, atomically; keep it and the one before.
+
+        Raises StorageFullError.
+        """
+        target = await self._write_weights(self._storage / "weights" / str(version))
+        others = [path for path in target.parent.iterdir() if path.name.isdigit() and int(path.name) != version]
+        before = sorted((path for path in others if int(path.name) < version), key=lambda path: int(path.name))
+        for path in set(others) - set(before[-(KEPT_WEIGHTS - 1) :]):
+            remove_directory(path)
+        return target
 
     async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path:
         """Save everything needed to go on exactly; `extra` is the caller's own JSON-able state.
 
         Raises StorageFullError if the volume is full; the last complete checkpoint stays usable.
         """
-        raise NotImplementedError
+        checkpoints = self._storage / "checkpoints"
+        partial = begin(checkpoints, step, uuid4().hex[:8])
+        await self._on_all("write_checkpoint", partial)
+        state = CheckpointState(step, self._phase.name if self._phase else None, self._updates, dict(extra))
+        return commit(partial, checkpoints, state, self._spec.checkpoint.keep)
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
         """Go back to the latest complete checkpoint: (step, extra), or None if there is none."""
-        raise NotImplementedError
+        checkpoint = find_latest(self._storage / "checkpoints")
+        if checkpoint is None:
+            return None
+        state = read_state(checkpoint)
+        self._phase = phase_of(state.phase, self._spec) if state.phase else None
+        self._updates = state.updates
+        await self._on_all("read_checkpoint", checkpoint, self._phase is not None)
+        if state.phase == "rl" and self._spec.algorithm.kl.coefficient > 0:
+            await self._on_all("load_reference", self._storage / "reference")
+        return state.step, state.extra
 
     async def stop(self) -> None:
         """End the ranks; safe to call twice."""
-        raise NotImplementedError
+        await self._ranks.stop()
+
+    async def _enter(self, name: str) -> Phase:
+        if self._phase is not None and self._phase.name == name:
+            return self._phase
+        await self._on_all("begin_phase")
+        if name == "rl" and self._spec.algorithm.kl.coefficient > 0:
+            await self._on_all("load_reference", await self._write_weights(self._storage / "reference"))
+        self._phase, self._updates = phase_of(name, self._spec), 0
+        return self._phase
+
+    async def _update(self, method: str, sequences: list[TrainingSequence], phase: Phase) -> StepMetrics:
+        rate = phase.rate(self._updates)
+        batch = self._distribute(sequences)
+        figures = await self._ranks.call(method, [(own, rate) for own in batch.per_rank])
+        self._updates += 1
+        return reduce_figures(figures) | {"learning_rate": rate}
+
+    async def _rewards(self, groups: Sequence[Sequence[Trajectory]]) -> list[list[float]]:
+        """The trajectories' own, less the KL penalty where that belongs to the reward."""
+        rewards = [[trajectory.reward for trajectory in group] for group in groups]
+        kl = self._spec.algorithm.kl
+        if kl.coefficient == 0 or kl.placement != "reward":
+            return rewards
+        places = [
+            (g, i, segment)
+            for g, group in enumerate(groups)
+            for i, t in enumerate(group)
+            if counts(t)
+            for segment in t.segments
+            if segment.loss_mask[1:].any()
+        ]
+        sequences = [to_sequence(segment, groups[g][i].temperature) for g, i, segment in places]
+        policy, reference = await self._logprobs(sequences), await self._logprobs(sequences, of_reference=True)
+        for (g, i, _), own, other in zip(places, policy, reference, strict=True):
+            rewards[g][i] -= kl.coefficient * float(
+                kl_estimate(torch.from_numpy(own), torch.from_numpy(other), kl.estimator).sum()
+            )
+        return rewards
+
+    async def _with_logprobs(self, attempts: list[Attempt]) -> list[Attempt]:
+        """With the logprobs that later updates of this batch, or the KL term, are measured against."""
+        algorithm = self._spec.algorithm
+        sequences = [sequence for attempt in attempts for sequence in attempt.sequences]
+        if algorithm.epochs_per_batch * algorithm.minibatches > 1:
+            old = await self._logprobs(sequences)
+            sequences = [replace(sequence, old_logprobs=own) for sequence, own in zip(sequences, old, strict=True)]
+        if algorithm.kl.coefficient > 0:
+            reference = await self._logprobs(sequences, of_reference=True)
+            pairs = zip(sequences, reference, strict=True)
+            sequences = [replace(sequence, reference_logprobs=own) for sequence, own in pairs]
+        stream = iter(sequences)
+        return [replace(attempt, sequences=tuple(next(stream) for _ in attempt.sequences)) for attempt in attempts]
+
+    async def _logprobs(self, sequences: list[TrainingSequence], of_reference: bool = False) -> list[Any]:
+        batch = self._distribute(sequences)
+        return batch.in_order(await self._ranks.call("logprobs", [(own, of_reference) for own in batch.per_rank]))
+
+    def _distribute(self, sequences: list[TrainingSequence]) -> RankedBatch:
+        return RankedBatch.of(sequences, self._ranks.size, self._spec.trainer.tokens_per_microbatch)
+
+    async def _write_weights(self, target: Path) -> Path:
+        remove_directory(target)  # left by an earlier attempt, perhaps from other weights
+        with atomic_directory(target) as partial:
+            await self._on_all("write_weights", partial)
+        return target
+
+    async def _on_all(self, method: str, *arguments: Any) -> list[Any]:
+        return await self._ranks.call(method, [arguments] * self._ranks.size)
+
+
+def _counts(sequences: Sequence[TrainingSequence]) -> StepMetrics:
+    return {
+        "tokens": float(sum(sequence.num_tokens for sequence in sequences)),
+        "trained_tokens": float(sum(sequence.num_trained for sequence in sequences)),
+        "sequences": float(len(sequences)),
+    }

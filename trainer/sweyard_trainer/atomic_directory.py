@@ -1,0 +1,82 @@
+"""Directories that appear whole or not at all.
+
+Invariants: a directory of this kind has its final name only once everything in it is on disk, and has the file
+COMPLETE; one that lacks the file is rubbish, whoever left it. Removal takes COMPLETE away first.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweyard_trainer.storage_errors import full_disk_as_storage_full
+
+COMPLETE = "COMPLETE"
+PARTIAL_SUFFIX = ".partial"
+
+
+def is_complete(directory: Path) -> bool:
+    """True if everything that was written into it is there."""
+    return (directory / COMPLETE).is_file()
+
+
+@contextmanager
+def atomic_directory(target: Path) -> Iterator[Path]:
+    """Yield an empty directory beside `target` that becomes `target` if the block ends well, and vanishes if not.
+
+    Two writers may do this at once: one wins, the other's work is dropped (same content is the caller's promise).
+    Raises StorageFullError.
+    """
+    partial = partial_path(target, uuid.uuid4().hex[:8])
+    with full_disk_as_storage_full(target):
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            finish(partial, target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def partial_path(target: Path, token: str) -> Path:
+    """Where a writer known by `token` prepares `target`."""
+    return target.with_name(f"{target.name}.{token}{PARTIAL_SUFFIX}")
+
+
+def finish(partial: Path, target: Path) -> None:
+    """Everything in `partial` is written: make it durable and give it its name."""
+    for path in sorted(partial.rglob("*")):
+        _fsync(path)
+    (partial / COMPLETE).touch()
+    _fsync(partial / COMPLETE)
+    _fsync(partial)
+    if target.exists() and not is_complete(target):
+        shutil.rmtree(target)
+    try:
+        partial.rename(target)
+    except OSError:
+        if not is_complete(target):  # not a lost race
+            raise
+    _fsync(target.parent)
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove it in an order that never leaves half of it looking whole."""
+    (directory / COMPLETE).unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_partial(parent: Path) -> None:
+    """Remove what dead writers left in `parent`. Only for a parent with a single living writer: this one."""
+    for directory in parent.iterdir() if parent.is_dir() else []:
+        if directory.is_dir() and (directory.suffix == PARTIAL_SUFFIX or not is_complete(directory)):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,23 @@
+"""Failures of the learner as types."""
+
+from sweyard_sandbox.errors import SweyardError
+
+
+class UnsupportedError(SweyardError, ValueError):
+    """The user asks for what cannot be done; the sentence names the field and the remedy."""
+
+
+class NothingToTrainError(SweyardError):
+    """Every attempt of a batch is masked or failed for infrastructure's sake."""
+
+
+class TrainingDivergedError(SweyardError):
+    """Loss or gradient is no number; going on would only spoil the weights."""
+
+
+class RankDiedError(SweyardError):
+    """A process of the gang is gone; the gang must start again from the last checkpoint."""
+
+
+class WeightSyncError(SweyardError):
+    """An engine did not confirm new weights within its deadline."""

@@ -1,0 +1,74 @@
+"""Causal attention within each packed sequence, as an attention function of transformers.
+
+On GPUs one variable-length kernel does all sequences; elsewhere each sequence gets its own call, which on CPUs was
+measured to be a fifth to a third faster than padding them to one length and needs no mask that grows with the square
+of the batch.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
+from transformers import AttentionInterface, AttentionMaskInterface
+
+NAME = "sweyard_packed"
+
+
+def register_packed_attention() -> None:
+    """Make NAME a value of `attn_implementation`; callable any number of times."""
+    AttentionInterface.register(NAME, packed_attention)
+    AttentionMaskInterface.register(NAME, _no_mask)
+
+
+def packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    lengths: tuple[int, ...],
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """[1, heads, T, D] each, to [1, T, heads, D]. `lengths` are those of the sequences packed into T."""
+    if sliding_window is not None and max(lengths) > sliding_window:
+        raise ValueError(f"sequences of {max(lengths)} tokens exceed the model's sliding window of {sliding_window}")
+    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
+        return _by_kernel(query, key, value, lengths, scaling), None
+    return _by_sequence(query, key, value, lengths, scaling), None
+
+
+def _by_kernel(query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], scaling: float | None) -> Tensor:
+    ends = torch.tensor([0, *lengths], device=query.device).cumsum(0).to(torch.int32)
+    packed_query, packed_key, packed_value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    output = varlen_attn(
+        packed_query,
+        packed_key,
+        packed_value,
+        ends,
+        ends,
+        max(lengths),
+        max(lengths),
+        scale=scaling,
+        window_size=(-1, 0),
+        enable_gqa=True,
+    )
+    assert isinstance(output, Tensor)
+    return output[None]
+
+
+def _by_sequence(query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], scaling: float | None) -> Tensor:
+    sizes = list(lengths)
+    parts = zip(*(torch.split(tensor, sizes, dim=2) for tensor in (query, key, value)), strict=True)
+    outputs = [
+        F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True) for q, k, v in parts
+    ]
+    return torch.cat(outputs, dim=2).transpose(1, 2)
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """The lengths say all that a mask would."""

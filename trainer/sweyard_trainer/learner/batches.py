@@ -1,0 +1,100 @@
+"""From groups of trajectories to training sequences: who counts, with which advantage and weight. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from sweyard_api.algorithm import Algorithm
+from sweyard_trainer.algorithm.advantages import compute_advantages
+from sweyard_trainer.algorithm.aggregation import token_weights
+from sweyard_trainer.algorithm.outcomes import adds_loss, counts_in_baseline
+from sweyard_trainer.learner.sequences import TrainingSequence
+from sweyard_trainer.trajectory import Segment, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What of a trajectory reaches the loss: its segments share one advantage and one denominator."""
+
+    sequences: tuple[TrainingSequence, ...]
+    advantage: float
+
+    @property
+    def num_trained(self) -> int:
+        return sum(sequence.num_trained for sequence in self.sequences)
+
+
+def build_attempts(
+    groups: Sequence[Sequence[Trajectory]], rewards: Sequence[Sequence[float]], algorithm: Algorithm
+) -> list[Attempt]:
+    """Attempts that add loss, with advantages from all that count. `rewards` may differ from the trajectories' own."""
+    counted = [
+        [(trajectory, reward) for trajectory, reward in zip(group, own, strict=True) if counts(trajectory)]
+        for group, own in zip(groups, rewards, strict=True)
+    ]
+    counted = [group for group in counted if group]
+    if not counted:
+        return []
+    advantages = compute_advantages(
+        [torch.tensor([reward for _, reward in group], dtype=torch.float64) for group in counted],
+        algorithm.estimator,
+        algorithm.normalize_by_std,
+    )
+    return [
+        Attempt(tuple(to_sequence(segment, trajectory.temperature) for segment in trajectory.segments), advantage)
+        for group, own in zip(counted, advantages, strict=True)
+        for (trajectory, _), advantage in zip(group, own.tolist(), strict=True)
+        if adds_loss(trajectory.outcome, algorithm.mask_outcomes) and trajectory.num_sampled_tokens > 0
+    ]
+
+
+def counts(trajectory: Trajectory) -> bool:
+    """True if its reward belongs in a baseline."""
+    return counts_in_baseline(trajectory.outcome)
+
+
+def weigh(attempts: Sequence[Attempt], algorithm: Algorithm, max_response_tokens: int) -> list[TrainingSequence]:
+    """All sequences of one optimizer step, with weights that make the loss a plain sum.
+
+    Sequences that cannot move the weights (no advantage, and no penalty or bonus) are left out after weighing.
+    """
+    constant = algorithm.loss_constant or max_response_tokens
+    counts_of_tokens = torch.tensor([attempt.num_trained for attempt in attempts])
+    weights = token_weights(counts_of_tokens, algorithm.loss_aggregation, constant).tolist()
+    always = algorithm.entropy_coefficient > 0 or (algorithm.kl.coefficient > 0 and algorithm.kl.placement == "loss")
+    return [
+        replace(sequence, advantage=attempt.advantage, weight=weight)
+        for attempt, weight in zip(attempts, weights, strict=True)
+        for sequence in attempt.sequences
+        if sequence.num_trained > 0 and (always or attempt.advantage != 0)
+    ]
+
+
+def split_minibatches(attempts: Sequence[Attempt], num_minibatches: int, seed: int) -> list[list[Attempt]]:
+    """Shuffled by `seed`, in parts whose sizes differ by at most one; none is empty."""
+    order = np.random.default_rng(seed).permutation(len(attempts))
+    parts = np.array_split(order, min(num_minibatches, len(attempts)))
+    return [[attempts[index] for index in part] for part in parts]
+
+
+def supervised_sequences(segments: Sequence[Segment]) -> list[TrainingSequence]:
+    """Weighted so that the loss is the mean over all trained tokens of the batch."""
+    sequences = [to_sequence(segment, temperature=1.0) for segment in segments]
+    total = sum(sequence.num_trained for sequence in sequences)
+    return [replace(sequence, weight=1 / total) for sequence in sequences if sequence.num_trained > 0]
+
+
+def to_sequence(segment: Segment, temperature: float) -> TrainingSequence:
+    """Cut behind the last trained token: what follows predicts nothing that is trained."""
+    mask = segment.loss_mask.copy()
+    mask[:1] = False
+    trained = np.flatnonzero(mask)
+    end = int(trained[-1]) + 1 if len(trained) else min(1, len(mask))
+    return TrainingSequence(
+        token_ids=segment.token_ids[:end],
+        loss_mask=mask[:end],
+        engine_logprobs=segment.logprobs[:end],
+        temperature=temperature,
+    )

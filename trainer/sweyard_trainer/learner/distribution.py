@@ -1,0 +1,48 @@
+"""Sequences out to ranks and micro-batches, results back in the order of the sequences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweyard_trainer.learner.microbatches import plan_microbatches
+from sweyard_trainer.learner.objective import Figures
+from sweyard_trainer.learner.sequences import TrainingSequence
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBatch:
+    """Where each sequence went."""
+
+    plan: list[list[list[int]]]
+    """Indices as [rank][micro-batch][...]."""
+    sequences: Sequence[TrainingSequence]
+
+    @classmethod
+    def of(cls, sequences: Sequence[TrainingSequence], num_ranks: int, tokens_per_microbatch: int) -> "RankedBatch":
+        lengths = [sequence.num_tokens for sequence in sequences]
+        return cls(plan_microbatches(lengths, num_ranks, tokens_per_microbatch), sequences)
+
+    @property
+    def per_rank(self) -> list[list[list[TrainingSequence]]]:
+        """What each rank is sent."""
+        return [[[self.sequences[index] for index in members] for members in rank] for rank in self.plan]
+
+    def in_order(self, results: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
+        """Results shaped as the plan, back in the order of the sequences."""
+        ordered: list[Any] = [None] * len(self.sequences)
+        for rank, rank_results in zip(self.plan, results, strict=True):
+            for members, values in zip(rank, rank_results, strict=True):
+                for index, value in zip(members, values, strict=True):
+                    ordered[index] = value
+        return ordered
+
+
+def reduce_figures(per_rank: Sequence[Figures]) -> dict[str, float]:
+    """One set of figures: the loss is a sum, the rest means over the tokens looked at, or maxima."""
+    total = Figures()
+    for figures in per_rank:
+        total.add(figures)
+    tokens = total.sums.pop("figure_tokens", 0.0)
+    loss = total.sums.pop("loss", 0.0)
+    means = {name: value / tokens for name, value in total.sums.items()} if tokens else {}
+    return {"loss": loss, **means, **total.maxima}

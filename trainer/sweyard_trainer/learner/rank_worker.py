@@ -1,0 +1,186 @@
+"""RankWorker: one process's share of the learner. Every public method is called on all ranks alike."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.optim import AdamW
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.checkpoint.tensors import read_tensors, write_tensors
+from sweyard_trainer.errors import TrainingDivergedError
+from sweyard_trainer.learner.attention import NAME, register_packed_attention
+from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
+from sweyard_trainer.learner.policy import Policy
+from sweyard_trainer.learner.sequences import TrainingSequence, pack
+from sweyard_trainer.learner.sharding import ShardingOptions, distribute_weights, gather_weights, shard
+from sweyard_trainer.model.load import empty_model, full_state
+from sweyard_trainer.model.save import save_model
+
+Microbatches = list[list[TrainingSequence]]
+COLLECTIVE_TIMEOUT = timedelta(minutes=30)
+
+
+class RankWorker:
+    """Model shard, optimizer shard, and the passes over them."""
+
+    def __init__(self, rank: int, size: int, spec: TrainingRunSpec, storage: Path, num_threads: int | None) -> None:
+        self._rank, self._size, self._spec, self._storage = rank, size, spec, storage
+        if num_threads is not None:
+            torch.set_num_threads(num_threads)
+        self._device = _device(spec)
+        self._policy: Policy | None = None
+        self._reference: Policy | None = None
+        self._optimizer: AdamW | None = None
+
+    def open_store(self, host: str) -> int:
+        """On rank 0: listen for the others; returns the port."""
+        self._store = TCPStore(host, 0, self._size, is_master=True, wait_for_workers=False)
+        return int(self._store.port)
+
+    def connect(self, host: str, port: int) -> None:
+        """Join the process group, whose store rank 0 serves."""
+        store = self._store if self._rank == 0 else TCPStore(host, port, self._size, is_master=False)
+        backend = "cpu:gloo,cuda:nccl" if self._device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend, store=store, rank=self._rank, world_size=self._size, timeout=COLLECTIVE_TIMEOUT
+        )
+
+    def load_model(self) -> None:
+        """Shard the initial weights of `<storage>/model` over the ranks."""
+        torch.manual_seed(self._spec.seed + self._rank)
+        self._policy = self._load(self._storage / "model")
+
+    def load_reference(self, directory: Path) -> None:
+        """Keep a second, frozen policy, from weights in HF format."""
+        self._reference = self._load(directory).requires_grad_(False)
+
+    def begin_phase(self) -> None:
+        """A fresh optimizer."""
+        decayed = [parameter for parameter in self._model.parameters() if parameter.ndim >= 2]
+        others = [parameter for parameter in self._model.parameters() if parameter.ndim < 2]
+        settings = self._spec.optimizer
+        self._optimizer = AdamW(
+            [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.epsilon,
+            fused=True,
+        )
+
+    def logprobs(self, microbatches: Microbatches, of_reference: bool) -> list[list[NDArray[np.float32]]]:
+        """Of the trained tokens of each sequence, as the present (or the reference) policy sees them."""
+        policy = self._reference if of_reference else self._model
+        assert policy is not None, "load_reference first"
+        results: list[list[NDArray[np.float32]]] = []
+        with torch.no_grad():
+            for sequences in microbatches:
+                flat = policy(pack(sequences or [_nothing()], self._device))[0].cpu().numpy()
+                ends = np.cumsum([sequence.num_trained for sequence in sequences], dtype=np.int64)
+                results.append(np.split(flat, ends[:-1]) if sequences else [])
+        return results
+
+    def supervised_update(self, microbatches: Microbatches, learning_rate: float) -> Figures:
+        """One optimizer step of cross-entropy. Figures: loss; maxima: grad_norm."""
+        figures = Figures()
+        for sequences in microbatches:
+            batch = pack(sequences or [_nothing()], self._device)
+            logprobs, _ = self._model(batch)
+            loss = supervised_loss(logprobs, batch, sequences or [_nothing()])
+            torch.autograd.backward(loss * self._size)  # FSDP averages over ranks, the loss is a sum
+            figures.add(Figures({"loss": loss.item()}))
+        return self._step(figures, learning_rate)
+
+    def policy_update(self, microbatches: Microbatches, learning_rate: float) -> Figures:
+        """One optimizer step of the policy gradient."""
+        figures = Figures()
+        algorithm = self._spec.algorithm
+        for sequences in microbatches:
+            present = sequences or [_nothing()]
+            batch = pack(present, self._device)
+            logprobs, entropies = self._model(batch, algorithm.entropy_coefficient > 0)
+            loss, own = policy_gradient_loss(algorithm, logprobs, entropies, batch, present)
+            torch.autograd.backward(loss * self._size)
+            if sequences:
+                figures.add(own)
+                figures.add(Figures({"loss": loss.item(), "figure_tokens": len(batch.targets)}))
+        return self._step(figures, learning_rate)
+
+    def write_weights(self, directory: Path) -> None:
+        """Whole weights in HF format; rank 0 writes."""
+        state = gather_weights(self._model, keep=self._rank == 0)
+        if self._rank == 0:
+            save_model(self._model.model, state, _dtype(self._spec), self._storage / "model", directory)
+
+    def write_checkpoint(self, directory: Path) -> None:
+        """This rank's share of a checkpoint. Raises StorageFullError."""
+        write_tensors(directory, self._rank, self._model, self._optimizer)
+
+    def read_checkpoint(self, directory: Path, with_optimizer: bool) -> None:
+        """Go back to a checkpoint."""
+        self._optimizer = None
+        if with_optimizer:
+            self.begin_phase()
+        read_tensors(directory, self._rank, self._model, self._optimizer)
+
+    def close(self) -> None:
+        """Leave the process group and free the memory."""
+        self._policy = self._reference = self._optimizer = None
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    @property
+    def _model(self) -> Policy:
+        assert self._policy is not None, "load_model first"
+        return self._policy
+
+    def _load(self, directory: Path) -> Policy:
+        register_packed_attention()
+        model = empty_model(directory, NAME)
+        if self._spec.trainer.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        policy = Policy(model).train()
+        shard(
+            policy,
+            init_device_mesh(self._device.type, (self._size,)),
+            ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload),
+        )
+        distribute_weights(policy, full_state(directory) if self._rank == 0 else None, self._device)
+        return policy
+
+    def _step(self, figures: Figures, learning_rate: float) -> Figures:
+        assert self._optimizer is not None, "begin_phase first"
+        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._spec.optimizer.max_grad_norm)
+        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
+        if not torch.isfinite(norm):
+            self._optimizer.zero_grad()
+            raise TrainingDivergedError(f"the gradient's norm is {norm.item()}; lower optimizer.learningRate")
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        figures.maxima["grad_norm"] = norm.item()
+        return figures
+
+
+def _nothing() -> TrainingSequence:
+    """What a rank without work passes through, so that collectives match."""
+    mask = np.array([False, True])
+    return TrainingSequence(np.zeros(2, np.int32), mask, np.zeros(2, np.float32), weight=0.0)
+
+
+def _dtype(spec: TrainingRunSpec) -> torch.dtype:
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[spec.trainer.dtype]
+
+
+def _device(spec: TrainingRunSpec) -> torch.device:
+    """Ray shows each rank its own GPU only."""
+    wanted = spec.trainer.device
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted, 0) if wanted == "cuda" else torch.device("cpu")

@@ -1,0 +1,82 @@
+"""What a rank trains on: flat sequences with everything that the loss needs, and how they lie in one micro-batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSequence:
+    """One segment with its part in the loss. Plain numpy, so that it travels between processes."""
+
+    token_ids: NDArray[np.int32]
+    """[T]"""
+    loss_mask: NDArray[np.bool_]
+    """[T] true for tokens that are trained; never for the first, which nothing predicts."""
+    engine_logprobs: NDArray[np.float32]
+    """[T] 0 where the mask is false."""
+    advantage: float = 1.0
+    weight: float = 0.0
+    """Of each token in the batch's loss (algorithm.aggregation)."""
+    temperature: float = 1.0
+    old_logprobs: NDArray[np.float32] | None = None
+    """[number of trained tokens] of the policy at the start of the step; None: those of this very forward pass."""
+    reference_logprobs: NDArray[np.float32] | None = None
+    """[number of trained tokens] of the reference policy."""
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_trained(self) -> int:
+        return int(self.loss_mask.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Sequences one after another in one row of T tokens, of which N are trained. No token sees another sequence."""
+
+    token_ids: Tensor
+    """[1, T]"""
+    position_ids: Tensor
+    """[1, T] from 0 in each sequence."""
+    lengths: tuple[int, ...]
+    """Of each sequence."""
+    predictors: Tensor
+    """[N] index of the token whose output predicts each trained token."""
+    targets: Tensor
+    """[N] the trained tokens."""
+    sequence_ids: Tensor
+    """[N] sequence of each trained token."""
+    temperatures: Tensor
+    """[N]"""
+
+
+def pack(sequences: Sequence[TrainingSequence], device: torch.device) -> PackedBatch:
+    """Lay `sequences` one after another."""
+    token_ids = np.concatenate([sequence.token_ids for sequence in sequences]).astype(np.int64)
+    mask = np.concatenate([sequence.loss_mask for sequence in sequences])
+    trained = np.flatnonzero(mask)
+    lengths = tuple(sequence.num_tokens for sequence in sequences)
+    owners = np.repeat(np.arange(len(sequences)), lengths)[trained]
+    positions = np.concatenate([np.arange(length) for length in lengths])
+    assert (positions[trained] > 0).all(), "the first token of a sequence cannot be trained"
+    temperatures = np.array([sequence.temperature for sequence in sequences], dtype=np.float32)[owners]
+
+    def tensor(values: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
+    return PackedBatch(
+        token_ids=tensor(token_ids)[None],
+        position_ids=tensor(positions)[None],
+        lengths=lengths,
+        predictors=tensor(trained - 1),
+        targets=tensor(token_ids[trained]),
+        sequence_ids=tensor(owners),
+        temperatures=tensor(temperatures),
+    )

@@ -1,0 +1,119 @@
+"""Put the run's initial model into `<storage>/model`, once: made from scratch, copied, or taken from a hub.
+
+`python -m sweyard_trainer.prepare --config FILE --storage DIR` is the init container of engines and trainer, which may
+run at the same time on different nodes: each prepares beside the target and the first to finish wins.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sweyard_api.constants import DATASET_MOUNT_PATH
+from sweyard_api.resolve import load_config
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_api.workload import ModelSource
+from sweyard_sandbox.agents.registry import make_agent
+from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.tasks.load import load_tasks
+from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.atomic_directory import atomic_directory, is_complete
+from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.model.scratch import make_scratch_model
+from sweyard_trainer.model.tokenizer import learn_tokenizer
+
+USER_FAULT = 2
+MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.py")
+"""What of a hub repository is needed."""
+
+
+def prepare_model(
+    spec: TrainingRunSpec,
+    storage: Path,
+    datasets: Sequence[Path] = (Path(DATASET_MOUNT_PATH),),
+    token: str | None = None,
+) -> Path:
+    """The model's directory, made unless it is there. `datasets` is where plain data set names are looked up.
+
+    Raises UnsupportedError for a model that cannot be had, DatasetError, StorageFullError.
+    """
+    target = storage / "model"
+    if is_complete(target):
+        return target
+    with atomic_directory(target) as directory:
+        if spec.model.scratch is not None:
+            _make(spec, directory, load_tasks(spec.tasks.train, datasets))
+        else:
+            _fetch(spec.model, directory, token)
+    return target
+
+
+def task_texts(spec: TrainingRunSpec, tasks: Sequence[Task]) -> Iterator[str]:
+    """What the tokenizer learns from: what the agent will read and write on the training tasks."""
+    agent = make_agent(spec.agent)
+    for seed, task in enumerate(tasks):
+        yield task.problem_statement
+        yield task.gold_patch
+        for correct in (True, False):
+            yield from (message.content for message in agent.scripted(task, correct=correct, seed=spec.seed + seed))
+
+
+def _make(spec: TrainingRunSpec, directory: Path, tasks: Sequence[Task]) -> None:
+    assert spec.model.scratch is not None
+    length = spec.inference.max_model_len or spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
+    tokenizer = learn_tokenizer(task_texts(spec, tasks), spec.model.scratch.vocabulary_size, length)
+    make_scratch_model(spec.model.scratch, tokenizer, length, spec.seed, directory)
+
+
+def _fetch(model: ModelSource, directory: Path, token: str | None) -> None:
+    assert model.name is not None
+    local = Path(model.name).expanduser()
+    if local.is_dir():
+        shutil.copytree(local, directory, dirs_exist_ok=True)
+    else:
+        _download(model.name, model.revision, directory, token)
+    config = directory / "config.json"
+    if not config.is_file():
+        raise UnsupportedError(f"model.name {model.name!r} has no config.json; give a model in Hugging Face format")
+    architectures: list[Any] = json.loads(config.read_text()).get("architectures") or []
+    if not any(str(name).endswith("ForCausalLM") for name in architectures):
+        raise UnsupportedError(f"model.name {model.name!r} is {architectures}; give a causal language model")
+
+
+def _download(name: str, revision: str | None, directory: Path, token: str | None) -> None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        snapshot_download(name, revision=revision, local_dir=directory, token=token, allow_patterns=list(MODEL_FILES))
+    except (HfHubHTTPError, HFValidationError) as error:
+        raise UnsupportedError(
+            f"model.name {name!r} cannot be loaded from the hub: {str(error).splitlines()[0]}; "
+            "check the name, model.revision and model.tokenSecret"
+        ) from error
+    shutil.rmtree(directory / ".cache", ignore_errors=True)
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m sweyard_trainer.prepare", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="resolved config of the run")
+    parser.add_argument("--storage", type=Path, required=True, help="the run's volume")
+    parser.add_argument("--datasets", type=Path, action="append", help="directory of data sets")
+    arguments = parser.parse_args()
+    spec = load_config(arguments.config.read_text(encoding="utf-8"))
+    datasets = arguments.datasets or [Path(DATASET_MOUNT_PATH)]
+    try:
+        print(prepare_model(spec, arguments.storage, datasets, os.environ.get("HF_TOKEN")))
+    except SweyardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USER_FAULT if isinstance(error, ValueError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

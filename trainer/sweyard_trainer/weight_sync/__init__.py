@@ -1,0 +1,1 @@
+"""Bring new weights into the engines, and have each confirm them."""
