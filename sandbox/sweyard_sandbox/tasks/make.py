@@ -77,7 +77,7 @@ def _tasks_of(
     suite = discover(source.root)
     progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
     mutations = candidates(source.root, suite, options)
-    journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version}")
+    journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version} {suite.runner}")
     counts: Counter[str] = Counter()
     per_function: Counter[str] = Counter()
     shown: set[str] = set()

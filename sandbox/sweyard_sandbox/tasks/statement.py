@@ -4,6 +4,7 @@ import re
 
 FRAME_UNITTEST = re.compile(r'File "(?P<file>[^"]+)", line \d+, in \S+\n\s+(?P<code>[^\n]+)')
 FRAME_PYTEST = re.compile(r"^(?P<file>\S+\.py):\d+: in [^\n]+\n\s+(?P<code>[^\n]+)", re.MULTILINE)
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 OBSERVATION_CHARACTERS = 400
 
 
@@ -17,7 +18,7 @@ def observation(test_file: str, message: str) -> str:
             line for line in message.splitlines() if re.match(r"[A-Za-z_.]+(Error|Exception|Exit|Iteration)\b", line)
         ]
     seen = [*statements[-1:], *(errors[:3] or message.strip().splitlines()[-1:])]
-    return "\n".join(f"    {line}" for line in seen)[:OBSERVATION_CHARACTERS]
+    return ADDRESS.sub("0x...", "\n".join(f"    {line}" for line in seen))[:OBSERVATION_CHARACTERS]
 
 
 def problem_statement(package: str, failures: list[tuple[str, str]]) -> str:

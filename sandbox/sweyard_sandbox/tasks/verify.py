@@ -17,7 +17,7 @@ from sweyard_sandbox.grading.harness.supervise import apply_patch
 from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.mutation.find import Mutation
 
-RUN_TIMEOUT_SECONDS = 6.0
+RUN_TIMEOUT_SECONDS = 3.0
 MAX_COVERING_TESTS = 60
 MAX_FAIL_TO_PASS = 20
 MAX_PASS_TO_PASS = 10
@@ -91,9 +91,14 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
         return Verdict(rejected=f"{len(missing)} tests vanish")
     passed = [test for test in tests if outcomes[test][0] == "passed"][:MAX_PASS_TO_PASS]
     failed = failed[:MAX_FAIL_TO_PASS]
+    again = _outcomes(_run(work, (*failed, *passed), detailed=False))
+    failed = [test for test in failed if again.get(test) == "failed"]
+    passed = [test for test in passed if again.get(test) == "passed"]
+    if not failed:
+        return Verdict(rejected="fails only sometimes")
     if failure := apply_patch(unified_diff(work.mutation.path, broken, clean)):
         return Verdict(rejected=f"gold patch does not apply: {failure}")
-    green = {test: outcome for test, outcome, _ in _run(work, (*failed, *passed), detailed=False).records}
+    green = _outcomes(_run(work, (*failed, *passed), detailed=False))
     if any(green.get(test) != "passed" for test in (*failed, *passed)):
         return Verdict(rejected="not green again with the gold patch")
     return Verdict(failures=tuple((test, outcomes[test][1]) for test in failed), pass_to_pass=tuple(passed))
@@ -102,6 +107,10 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
 def _run(work: Work, tests: tuple[str, ...], *, detailed: bool) -> Run:
     selection = Selection(work.runner, tests, work.python_path, detailed)
     return run_forked(selection, timeout_seconds=RUN_TIMEOUT_SECONDS, setup=lambda: _forget(work))
+
+
+def _outcomes(run: Run) -> dict[str, str]:
+    return {test: outcome for test, outcome, _ in run.records}
 
 
 def _forget(work: Work) -> None:

@@ -6,10 +6,12 @@ pytest is imported before the repository comes onto the import path, and reads n
 
 import importlib
 import os
+import random
 import sys
 import unittest
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 Report = Callable[[str, str, str], None]
@@ -21,6 +23,7 @@ MESSAGE_CHARACTERS = 2_000
 def run(runner: str, tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> None:
     """Run `tests` (all that are found, if empty names are given as files) with `pytest` or `unittest` in the cwd."""
     sys.dont_write_bytecode = True
+    random.seed(0)  # tests that use chance take the same one every time
     if runner == "pytest":
         _run_pytest(tests, python_path, report, detailed=detailed)
     else:
@@ -78,10 +81,9 @@ def _run_unittest(tests: Sequence[str], python_path: Sequence[str], report: Repo
             print(f"{path} does not import: {error!r}", file=sys.stderr)
             continue
         chosen = unittest.TestSuite()
-        for case in _cases(unittest.defaultTestLoader.loadTestsFromModule(module)):
-            name = f"{path}::{type(case).__name__}::{case.id().rsplit('.', 1)[-1]}"
+        for name, case in _cases(path, module):
             if {name, path} & wanted:
-                result.names[case.id()] = name
+                result.names[id(case)] = name
                 chosen.addTest(case)
         chosen.run(result)
 
@@ -98,10 +100,12 @@ def _module_name(path: str) -> str:
     return ".".join(parts)
 
 
-def _cases(suite: unittest.TestSuite | unittest.TestCase) -> list[unittest.TestCase]:
-    if isinstance(suite, unittest.TestCase):
-        return [suite]
-    return [case for part in suite for case in _cases(part)]
+def _cases(path: str, module: ModuleType) -> Iterator[tuple[str, unittest.TestCase]]:
+    """Test ids and cases of a module, by the names that classes have in it, as for pytest."""
+    for name, value in vars(module).items():
+        if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            for function in unittest.defaultTestLoader.getTestCaseNames(value):
+                yield f"{path}::{name}::{function}", value(function)
 
 
 class UnittestResult(unittest.TestResult):
@@ -110,7 +114,7 @@ class UnittestResult(unittest.TestResult):
     def __init__(self, report: Report) -> None:
         super().__init__()
         self.report = report
-        self.names: dict[str, str] = {}
+        self.names: dict[int, str] = {}
         self.outcome: tuple[str, str] | None = None
 
     def startTest(self, test: unittest.TestCase) -> None:
@@ -122,7 +126,7 @@ class UnittestResult(unittest.TestResult):
         """Report; a case for which the runner said nothing, not even success, is failed."""
         super().stopTest(test)
         outcome, message = self.outcome or ("failed", "no result")
-        self.report(self.names[test.id()], outcome, message)
+        self.report(self.names[id(test)], outcome, message)
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         """Passed, unless a subtest failed before."""
