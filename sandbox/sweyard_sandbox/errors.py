@@ -22,6 +22,8 @@ class FailureReason(StrEnum):
     EVICTED = "Evicted"
     NODE_LOST = "NodeLost"
     DELETED = "Deleted"
+    LEASE_LOST = "LeaseLost"
+    """The holder could not renew its Lease and gave up all that it held."""
     CHANNEL_LOST = "ChannelLost"
     DISK_FULL = "DiskFull"
     CLAIM_TIMEOUT = "ClaimTimeout"

@@ -8,9 +8,11 @@ Invariants:
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sweyard_sandbox.driver import wire
 from sweyard_sandbox.driver.channel import Channel, ChannelError, Connector
@@ -122,12 +124,17 @@ class DriverClient:
 
     async def close(self) -> None:
         """Close the stream; whoever still waits gets InfrastructureError(Deleted)."""
-        self._die(InfrastructureError(FailureReason.DELETED, "the sandbox is closed"))
-        for task in (self._reader, *self._asides):
-            if task is not None:
-                task.cancel()
+        self.abandon(InfrastructureError(FailureReason.DELETED, "the sandbox is closed"))
+        for task in self._asides:
+            task.cancel()
         if self._channel is not None:
             await self._channel.close()
+
+    def abandon(self, error: InfrastructureError) -> None:
+        """Give up: whoever waits, now or later, gets `error`."""
+        self._die(error)
+        if self._reader is not None:
+            self._reader.cancel()
 
     def _new_pending(self, command: str, prelude: str, payload: bytes | None, cap_bytes: int) -> _Pending:
         if self._dead is not None:
@@ -198,15 +205,14 @@ class DriverClient:
         if self._dead is not None:
             raise self._dead
         assert self._channel is not None
-        try:
+        # On an error the reader sees the end of the stream, reconnects, and asks about every pending command.
+        with contextlib.suppress(ChannelError):
             await self._channel.send(request)
-        except ChannelError:
-            pass  # the reader sees the end of the stream, reconnects, and asks about every pending command
 
     async def _read(self, parser: wire.AnswerParser) -> None:
         while True:
+            assert self._channel is not None
             try:
-                assert self._channel is not None
                 while data := await self._channel.receive():
                     for answer in parser.feed(data):
                         await self._handle(answer)
@@ -287,7 +293,7 @@ class DriverClient:
             pending.fail(CommandMayHaveRunError(error.message) if lost else error)
 
 
-async def _within(seconds: float, future: asyncio.Future[object] | asyncio.Future[wire.Body]) -> bool:
+async def _within(seconds: float, future: asyncio.Future[Any]) -> bool:
     """Whether `future` is done in time; raises what it holds. The future itself is not cancelled."""
     if not future.done():
         await asyncio.wait([future], timeout=seconds)

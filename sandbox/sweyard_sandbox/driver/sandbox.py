@@ -83,8 +83,9 @@ class DriverSandbox:
         """Write a file, making parent directories."""
         script = f"""\
 export LC_ALL=C
-[ -d {_quote(path)} ] && exit {_IS_DIRECTORY}
-mkdir -p "$(dirname {_quote(path)})" && cat "$spool/$SWEYARD_COMMAND.put" >{_quote(path)} && chmod {mode:o} {_quote(path)}
+path={_quote(path)}
+[ -d "$path" ] && exit {_IS_DIRECTORY}
+mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put" >"$path" && chmod {mode:o} "$path"
 exit"""
         result = await self._client.run(
             "",

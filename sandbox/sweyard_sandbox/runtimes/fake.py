@@ -18,7 +18,7 @@ from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, Infrastruct
 from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES, Result
 
 
-class UnscriptedCommand(AssertionError):  # noqa: N818
+class UnscriptedCommand(AssertionError):
     """A command that the test did not foresee."""
 
 

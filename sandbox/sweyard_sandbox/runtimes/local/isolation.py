@@ -18,9 +18,10 @@ from sweyard_sandbox.runtimes.local import kernel
 
 NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 _ETC = (
-    "alternatives ca-certificates group host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types "
-    "nsswitch.conf os-release passwd pki protocols services ssl timezone"
-).split()
+    *("alternatives", "ca-certificates", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "services", "ssl"),
+    "timezone",
+)
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1

@@ -1,0 +1,155 @@
+"""A light client of the API server: JSON requests, watches and websockets over one aiohttp session each.
+
+The hot path is a claim; the generated client spends more on it than the API server does.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+import aiohttp
+
+from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.pool.credentials import Credentials
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+_CONNECT_SECONDS = 10.0
+_REQUEST_SECONDS = 30.0
+_NUM_CONNECTIONS = 32
+_BUSY_TRIES = 6
+_MAX_WEBSOCKET_BYTES = 16 * 1024 * 1024
+_USER_AGENT = {"User-Agent": "sweyard-sandbox"}
+
+
+class ApiError(SweyardError):
+    """The API server said no."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def is_passing(self) -> bool:
+        """The server's own trouble: the request may have been carried out, and may be repeated."""
+        return self.status >= 500
+
+
+class UnreachableError(SweyardError, ConnectionError):
+    """No answer: the request may or may not have been carried out."""
+
+
+class ApiClient:
+    """Requests as one user. `clock` is monotonic seconds."""
+
+    def __init__(self, credentials: Credentials, clock: Callable[[], float] = time.monotonic) -> None:
+        self._credentials = credentials
+        self._clock = clock
+        self._requests = self._open_session(_NUM_CONNECTIONS)
+        self._streams = self._open_session(0)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        """The answer's object. Repeats what the server was too busy to begin. Raises ApiError, UnreachableError."""
+        for attempt in range(_BUSY_TRIES):
+            try:
+                return await self._request_once(method, path, body, params, content_type)
+            except ApiError as error:
+                if error.status != 429 or attempt == _BUSY_TRIES - 1:
+                    raise
+                await asyncio.sleep(error.retry_after_seconds or 0.1 * 2**attempt)
+        raise AssertionError("unreachable")
+
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, silence_seconds: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Events of a watch, until the server ends it. Raises ApiError; UnreachableError also after silence."""
+        timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
+        try:
+            async with self._streams.get(
+                self._credentials.server + path, params=params, timeout=timeout, headers=await self._authorization()
+            ) as reply:
+                if reply.status >= 400:
+                    raise _api_error(reply.status, await reply.read(), reply.headers)
+                pending = b""
+                async for chunk in reply.content.iter_any():
+                    *lines, pending = (pending + chunk).split(b"\n")
+                    for line in lines:
+                        yield json.loads(line)
+        except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
+            raise UnreachableError(f"watch of {path}: {error!r}") from error
+
+    async def websocket(
+        self, path: str, params: list[tuple[str, str]], *, protocols: tuple[str, ...], heartbeat_seconds: float
+    ) -> aiohttp.ClientWebSocketResponse:
+        """An open websocket. Raises ApiError for a refusal, UnreachableError."""
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                return await self._streams.ws_connect(
+                    self._credentials.server + path,
+                    params=params,
+                    protocols=protocols,
+                    headers=await self._authorization(),
+                    heartbeat=heartbeat_seconds,
+                    max_msg_size=_MAX_WEBSOCKET_BYTES,
+                    compress=0,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ApiError(error.status, "HandshakeRefused", error.message) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(f"websocket {path}: {error!r}") from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(self._requests.close(), self._streams.close())
+
+    async def _request_once(
+        self, method: str, path: str, body: Any, params: Mapping[str, str] | None, content_type: str
+    ) -> dict[str, Any]:
+        try:
+            async with self._requests.request(
+                method,
+                self._credentials.server + path,
+                params=params,
+                data=None if body is None else json.dumps(body).encode(),
+                headers={"Content-Type": content_type, **await self._authorization()},
+            ) as reply:
+                data = await reply.read()
+                if reply.status >= 400:
+                    raise _api_error(reply.status, data, reply.headers)
+                answer: dict[str, Any] = json.loads(data)
+                return answer
+        except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
+            raise UnreachableError(f"{method} {path}: {error!r}") from error
+
+    async def _authorization(self) -> dict[str, str]:
+        token = await self._credentials.token_source.token(self._clock())
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def _open_session(self, num_connections: int) -> aiohttp.ClientSession:
+        ssl = self._credentials.ssl_context
+        connector = aiohttp.TCPConnector(limit=num_connections, ssl=True if ssl is None else ssl)
+        timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS, sock_connect=_CONNECT_SECONDS)
+        return aiohttp.ClientSession(connector=connector, timeout=timeout, headers=_USER_AGENT)
+
+
+def _api_error(status: int, data: bytes, headers: Mapping[str, str]) -> ApiError:
+    try:
+        answer = json.loads(data)
+        reason, message = answer.get("reason", ""), answer.get("message", "")
+    except (json.JSONDecodeError, AttributeError):
+        reason, message = "", data.decode("utf-8", "replace")[:300]
+    wait = headers.get("Retry-After", "")
+    return ApiError(status, reason, message, float(wait) if wait.isdigit() else 0.0)

@@ -1,0 +1,106 @@
+"""HolderLease: the sign of life that a holder's sandboxes hang on.
+
+It exists before the first claim. A holder that cannot renew it in time stops itself, before the operator, which counts
+on its own clock and only from when it saw the last renewal, gives its sandboxes to others.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sweyard_api.constants import LABEL_POOL
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, UnreachableError
+
+
+class HolderLease:
+    """One Lease in the pool's namespace, named after the holder."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        namespace: str,
+        pool: str,
+        holder: str,
+        duration_seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.uid = ""
+        """Known once it exists."""
+        self._api = api
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._collection}/{holder}"
+        self._pool = pool
+        self._holder = holder
+        self._duration_seconds = duration_seconds
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._renewed_at = 0.0
+
+    async def create(self) -> bool:
+        """Make the Lease; False if another holder has this name. Raises ApiError, UnreachableError."""
+        began = self._clock()
+        now = self._micro_time()
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._holder, "labels": {LABEL_POOL: self._pool}},
+            "spec": {
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": self._duration_seconds,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        }
+        try:
+            answer = await self._api.request("POST", self._collection, body=body)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return False
+            raise
+        self.uid, self._renewed_at = answer["metadata"]["uid"], began
+        return True
+
+    async def keep(self) -> InfrastructureError:
+        """Renew three times a duration; returns only when that failed for too long, and says why."""
+        period, problem = self._duration_seconds / 3, ""
+        while True:
+            await asyncio.sleep(period)
+            began = self._clock()
+            try:
+                async with asyncio.timeout(period):
+                    await self._renew()
+                self._renewed_at, problem = began, ""
+            except ApiError as error:
+                problem = str(error)
+                if error.status in (403, 404):
+                    return self._lost(f"the Lease {self._holder!r} was taken away: {error.message}")
+            except (UnreachableError, TimeoutError) as error:
+                problem = str(error) or "no answer"
+            # One period early: a renewal that is on its way now could come too late.
+            if self._clock() - self._renewed_at >= self._duration_seconds - period / 2:
+                return self._lost(
+                    f"the Lease {self._holder!r} was not renewed in {self._duration_seconds} s: {problem}"
+                )
+
+    async def delete(self) -> None:
+        """Remove it at the end, if it is still ours."""
+        try:
+            await self._api.request("DELETE", self._path, body={"preconditions": {"uid": self.uid}})
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    async def _renew(self) -> None:
+        # Its UID travels along: a Lease of the same name that somebody else made is refused with a conflict.
+        body = {"metadata": {"uid": self.uid}, "spec": {"renewTime": self._micro_time()}}
+        await self._api.request("PATCH", self._path, body=body, content_type=MERGE_PATCH)
+
+    def _micro_time(self) -> str:
+        return self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _lost(self, message: str) -> InfrastructureError:
+        return InfrastructureError(FailureReason.LEASE_LOST, message)

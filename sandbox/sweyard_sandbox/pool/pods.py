@@ -1,0 +1,101 @@
+"""From a pod as the API server writes it to what the pool client reads; and why a pod died. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sweyard_api.constants import ANNOTATION_HOLDER, CONTAINER_SANDBOX, GROUP
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+
+ANNOTATION_IMAGE = f"{GROUP}/image"
+"""The image that was asked for; admission may have written a mirror's name into the container."""
+
+_STATUS_REASONS = {
+    "Evicted": FailureReason.EVICTED,
+    "Preempting": FailureReason.EVICTED,
+    "NodeLost": FailureReason.NODE_LOST,
+    "NodeShutdown": FailureReason.NODE_LOST,
+    "Terminated": FailureReason.NODE_LOST,
+    "DeletionByTaintManager": FailureReason.NODE_LOST,
+    "DeletionByPodGC": FailureReason.NODE_LOST,
+    "EvictionByEvictionAPI": FailureReason.EVICTED,
+    "PreemptionByScheduler": FailureReason.EVICTED,
+    "TerminationByKubelet": FailureReason.EVICTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPod:
+    """A pod of a pool, as far as a client cares."""
+
+    name: str
+    uid: str
+    image: str
+    holder: str | None
+    """None: it is no pod of a pool."""
+    is_ready: bool
+    is_leaving: bool
+    """Being deleted, or ended."""
+
+    @property
+    def is_free(self) -> bool:
+        """Can be claimed now."""
+        return self.holder == "" and self.is_ready and not self.is_leaving
+
+
+def parse_pod(pod: Mapping[str, Any]) -> SandboxPod:
+    """Keep only what is read."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    return SandboxPod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        image=annotations.get(ANNOTATION_IMAGE) or _container_image(pod),
+        holder=annotations.get(ANNOTATION_HOLDER),
+        is_ready=_condition(status, "Ready").get("status") == "True",
+        is_leaving="deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed"),
+    )
+
+
+def explain_death(pod: Mapping[str, Any] | None, uid: str) -> InfrastructureError | None:
+    """Why the pod with `uid` is dead, with the cluster's own words; None if it lives."""
+    if pod is None or pod["metadata"]["uid"] != uid:
+        return InfrastructureError(FailureReason.DELETED, "the pod no longer exists")
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    ended = _container_state(status).get("terminated") or {}
+    disruption = _condition(status, "DisruptionTarget")
+    is_leaving = "deletionTimestamp" in metadata
+    if not (is_leaving or ended or status.get("phase") in ("Succeeded", "Failed")):
+        return None
+    for said in (status, disruption):
+        if (reason := _STATUS_REASONS.get(said.get("reason", ""))) is not None:
+            return InfrastructureError(reason, said.get("message") or said["reason"])
+    if ended.get("reason") == "OOMKilled":
+        return InfrastructureError(FailureReason.OOM_KILLED, "the kernel killed the sandbox's first process for memory")
+    if status.get("reason"):
+        return InfrastructureError(FailureReason.ERROR, f"{status['reason']}: {status.get('message', '')}")
+    if is_leaving:
+        return InfrastructureError(FailureReason.DELETED, "the pod is being deleted")
+    return InfrastructureError(
+        FailureReason.ERROR, f"the container ended with code {ended.get('exitCode')} ({ended.get('reason', 'unknown')})"
+    )
+
+
+def _container_image(pod: Mapping[str, Any]) -> str:
+    images = (entry["image"] for entry in pod["spec"]["containers"] if entry["name"] == CONTAINER_SANDBOX)
+    return str(next(images, ""))
+
+
+def _container_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    states = (
+        entry.get("state") or {}
+        for entry in status.get("containerStatuses") or ()
+        if entry["name"] == CONTAINER_SANDBOX
+    )
+    state: Mapping[str, Any] = next(states, {})
+    return state
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next((entry for entry in status.get("conditions") or () if entry["type"] == kind), {})
+    return found

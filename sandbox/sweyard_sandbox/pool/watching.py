@@ -1,0 +1,87 @@
+"""PodWatch: what the API server says of the pool's pods, by list and watch."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from sweyard_api.constants import LABEL_POOL
+from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.pods import parse_pod
+from sweyard_sandbox.pool.store import PodStore
+
+_WATCH_SECONDS = 240
+_SILENCE_SECONDS = 270.0
+"""Longer than a watch may last: a silent one is dead, whatever its socket says."""
+_RETRY_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05
+"""Between two watches, should a server end each at once."""
+
+
+class PodWatch:
+    """Keeps a PodStore up to date; `on_change` is called after every change."""
+
+    def __init__(
+        self, api: ApiClient, namespace: str, pool: str, store: PodStore, on_change: Callable[[], None]
+    ) -> None:
+        self.last_error = ""
+        """Why nothing is heard; empty while all is well."""
+        self.is_listed = asyncio.Event()
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._params = {"labelSelector": f"{LABEL_POOL}={pool}"}
+        self._store = store
+        self._on_change = on_change
+        self._version: str | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled. Raises ApiError when the server forbids it."""
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._watch()
+                await asyncio.sleep(_PAUSE_SECONDS)
+            except ApiError as error:
+                if error.status in (401, 403, 404):
+                    raise
+                self._version = None  # 410 Gone, above all: start over with a list
+                self.last_error = str(error)
+                await asyncio.sleep(0.0 if error.status == 410 else _RETRY_SECONDS)
+            except UnreachableError as error:
+                self.last_error = str(error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _list(self) -> None:
+        answer = await self._api.request("GET", self._path, params=self._params)
+        self._store.replace_all(map(parse_pod, answer.get("items") or ()))
+        self._version = answer["metadata"]["resourceVersion"]
+        self.is_listed.set()
+        self._on_change()
+
+    async def _watch(self) -> None:
+        """Follow until the server ends the watch, which it does now and then."""
+        params = self._params | {
+            "watch": "1",
+            "resourceVersion": self._version or "",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        events = self._api.stream(self._path, params, silence_seconds=_SILENCE_SECONDS)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self.last_error = ""
+                self._apply(event)
+
+    def _apply(self, event: dict[str, Any]) -> None:
+        kind, item = event["type"], event["object"]
+        if kind == "ERROR":
+            raise ApiError(item.get("code", 500), item.get("reason", ""), item.get("message", ""))
+        self._version = item["metadata"]["resourceVersion"]
+        if kind == "BOOKMARK":
+            return
+        if kind == "DELETED":
+            self._store.remove(item["metadata"]["uid"])
+        else:
+            self._store.put(parse_pod(item))
+        self._on_change()

@@ -1,0 +1,1 @@
+"""Sandboxes as pods of a RolloutPool, each with one open exec stream."""
