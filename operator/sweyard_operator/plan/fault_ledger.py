@@ -39,7 +39,7 @@ class FaultLedger(Generic[Subject]):
         if subject not in self._scores:
             return 0.0
         score, since = self._scores[subject]
-        return max(0.0, since + min(2.0 ** (score - 1.0), _MAX_HOLD_SECONDS) - now)
+        return max(0.0, since + min(math.pow(2.0, score - 1.0), _MAX_HOLD_SECONDS) - now)
 
     def record_round(self, subject: Subject, now: float) -> None:
         """One more fault, unless it belongs to a round of tries that was recorded already."""

@@ -77,9 +77,10 @@ class ObjectStore:
         """Server-side apply over `known`: what this manager no longer names goes, what it names is set."""
         owner = (known["metadata"]["uid"], manager)
         part = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
-        merged = _without(known, self._applied.get(owner, {}), part)
+        merged: dict[str, Any] = _without(known, self._applied.get(owner, {}), part)
         self._applied[owner] = copy.deepcopy(part)
-        return _merged(merged, part)
+        result: dict[str, Any] = _merged(merged, part)
+        return result
 
     def as_of(self, version: int, resource: Resource, namespace: str | None, selector: str) -> list[Manifest]:
         """The matching objects as they were after the write of that version."""
@@ -121,7 +122,8 @@ def _without(base: Any, before: Any, now: Any) -> Any:
             kept[key] = value
         elif isinstance(now, Mapping) and key in now:
             kept[key] = _without(value, before[key], now[key])
-        elif isinstance(value, dict) and isinstance(before[key], Mapping):
-            if rest := _without(value, before[key], {}):
-                kept[key] = rest
+        elif (
+            isinstance(value, dict) and isinstance(before[key], Mapping) and (rest := _without(value, before[key], {}))
+        ):
+            kept[key] = rest
     return kept

@@ -15,7 +15,7 @@ class DeadlockError(RuntimeError):
     """Every task waits for another and no timer is set."""
 
 
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+class _JumpingSelector(selectors.DefaultSelector):
     """Never waits: tells the loop how far to jump instead."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
