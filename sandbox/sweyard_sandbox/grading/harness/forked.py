@@ -24,6 +24,7 @@ RECORD_BYTES = 16_000_000
 PR_SET_DUMPABLE = 4
 MEMORY_LIMIT_BYTES = 4 << 30
 NOBODY = 65534
+RECORDS_DESCRIPTOR = 3
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def _child(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        os.dup2(records, RECORDS_DESCRIPTOR)
+        os.closerange(RECORDS_DESCRIPTOR + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
         if user is not None:
@@ -142,7 +145,7 @@ def _child(
             os.setresuid(user, user, user)
 
         def report(*fields: str) -> None:
-            os.write(records, json.dumps(fields).encode() + b"\n")
+            os.write(RECORDS_DESCRIPTOR, json.dumps(fields).encode() + b"\n")
 
         run(selection.runner, selection.tests, selection.python_path, report, detailed=selection.detailed)
         report("finished")
