@@ -59,11 +59,12 @@ class Cluster:
             return None
 
     async def list(
-        self, resource: Resource, namespace: str | None, *, label_selector: str = ""
+        self, resource: Resource, namespace: str | None, *, label_selector: str = "", field_selector: str = ""
     ) -> tuple[list[Manifest], str]:
-        """All objects, page by page, and the resourceVersion to watch from."""
+        """All objects that match, page by page, and the resourceVersion to watch from."""
         items: list[Manifest] = []
-        params = {"limit": str(_PAGE_SIZE), **({"labelSelector": label_selector} if label_selector else {})}
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        params = {"limit": str(_PAGE_SIZE), **{name: value for name, value in selectors.items() if value}}
         while True:
             page = await self._json("GET", resource.path(namespace), params=params)
             # Items of a list carry no kind of their own.

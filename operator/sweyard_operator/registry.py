@@ -2,8 +2,9 @@
 
 from sweyard_operator.context import Controller, Operator
 from sweyard_operator.handlers.rollout_pool import RolloutPoolController
+from sweyard_operator.handlers.training_run import TrainingRunController
 
 
 def build_controllers(operator: Operator) -> list[Controller]:
     """One controller a kind."""
-    return [RolloutPoolController(operator)]
+    return [TrainingRunController(operator), RolloutPoolController(operator)]

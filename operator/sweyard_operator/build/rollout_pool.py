@@ -1,0 +1,19 @@
+"""The run's own pool of sandboxes."""
+
+from sweyard_api.constants import API_VERSION
+from sweyard_operator.build.image_cache import cache_name
+from sweyard_operator.build.run_context import RunContext, owned_metadata
+from sweyard_operator.resources import Manifest
+
+
+def build_rollout_pool(run: RunContext) -> Manifest | None:
+    """RolloutPool named like the run; None where a shared pool is used or sandboxes are not pods."""
+    if not run.owns_pool:
+        return None
+    spec = run.config.sandboxes.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"pool_ref", "runtime"}
+    )
+    cache = cache_name(run)
+    if cache is not None:
+        spec.setdefault("imageCacheRef", cache)
+    return {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": owned_metadata(run, run.name), "spec": spec}

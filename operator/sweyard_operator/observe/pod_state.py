@@ -1,0 +1,166 @@
+"""What a pod's status says, in one typed reason and the kubelet's or scheduler's own words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sweyard_api.constants import LABEL_COMPONENT
+from sweyard_operator.build.run_context import LABEL_ATTEMPT
+from sweyard_operator.conditions import parse_time
+from sweyard_operator.plan.reasons import Reason
+from sweyard_operator.resources import Manifest, labels_of, name_of
+
+EXIT_CODE_USER_FAULT = 2
+
+_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_QUIET_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why something does not run."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """One pod of a run."""
+
+    name: str
+    uid: str
+    component: str
+    attempt: int | None
+    created: datetime
+    phase: str
+    is_ready: bool
+    is_terminating: bool
+    trouble: Trouble | None
+    """What keeps it from running, or what ended it."""
+    user_fault: str | None
+    """What a container said that ended with exit code 2."""
+    ended_at: datetime | None
+    """When its first container failed."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its containers may still run."""
+        return self.phase not in ("Succeeded", "Failed")
+
+
+def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
+    """Parse a pod; `warning` is its last Warning event, for what its status does not tell (a missing volume)."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    attempt = labels_of(pod).get(LABEL_ATTEMPT)
+    ended = _failures(status)
+    return PodState(
+        name=name_of(pod),
+        uid=metadata["uid"],
+        component=labels_of(pod).get(LABEL_COMPONENT, ""),
+        attempt=int(attempt) if attempt is not None else None,
+        created=parse_time(metadata["creationTimestamp"]),
+        phase=status.get("phase", "Pending"),
+        is_ready=_condition(status, "Ready").get("status") == "True",
+        is_terminating="deletionTimestamp" in metadata,
+        trouble=_trouble(status, warning),
+        user_fault=_user_fault(status),
+        ended_at=min((parse_time(end["finishedAt"]) for _, end in ended if end.get("finishedAt")), default=None),
+    )
+
+
+def is_waiting_silently(pod: Manifest) -> bool:
+    """Whether a scheduled pod's containers wait with no reason in its status: only an event can tell why."""
+    status = pod.get("status") or {}
+    waiting = [container for container in _containers(status) if "waiting" in (container.get("state") or {})]
+    return status.get("phase") == "Pending" and bool(waiting) and _trouble(status, None) is None
+
+
+def _trouble(status: Manifest, warning: str | None) -> Trouble | None:
+    return (
+        _eviction(status)
+        or _container_trouble(status)
+        or _scheduling(status)
+        or (Trouble(Reason.EVENT, warning) if warning else None)
+    )
+
+
+def _eviction(status: Manifest) -> Trouble | None:
+    disruption = _condition(status, "DisruptionTarget")
+    if status.get("reason") == "Evicted":
+        return Trouble(Reason.EVICTED, str(status.get("message", "")))
+    if disruption.get("status") == "True":
+        return Trouble(Reason.EVICTED, f"{disruption.get('reason', '')}: {disruption.get('message', '')}")
+    return None
+
+
+def _scheduling(status: Manifest) -> Trouble | None:
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False" and scheduled.get("reason") in ("Unschedulable", "SchedulingGated"):
+        return Trouble(Reason.UNSCHEDULABLE, str(scheduled.get("message", "")))
+    return None
+
+
+def _container_trouble(status: Manifest) -> Trouble | None:
+    failures = {name: end for name, end in _failures(status)}
+    for container in _containers(status):
+        waiting = (container.get("state") or {}).get("waiting")
+        if waiting is not None and (trouble := _waiting_trouble(container["name"], waiting, failures)):
+            return trouble
+    by_time = sorted(failures.items(), key=lambda failure: str(failure[1].get("finishedAt", "")))
+    return _ended_trouble(*by_time[0]) if by_time else None
+
+
+def _waiting_trouble(name: str, waiting: Manifest, failures: dict[str, Manifest]) -> Trouble | None:
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _QUIET_REASONS:
+        return None
+    if reason in _PULL_REASONS:
+        return Trouble(Reason.IMAGE_PULL, f"{name}: {message or reason}")
+    if reason in _CONFIG_REASONS:
+        return Trouble(Reason.CONTAINER_CONFIG, f"{name}: {message or reason}")
+    if name in failures:
+        ended = _ended_trouble(name, failures[name])
+        return ended if ended.reason == Reason.OUT_OF_MEMORY else Trouble(Reason.CRASH_LOOP, ended.message)
+    return Trouble(Reason.CRASH_LOOP, f"{name}: {message or reason}")
+
+
+def _ended_trouble(name: str, end: Manifest) -> Trouble:
+    if end.get("reason") == "OOMKilled":
+        return Trouble(Reason.OUT_OF_MEMORY, f"{name} was killed for using more memory than its limit")
+    said = _last_words(end)
+    return Trouble(Reason.EXITED, f"{name} ended with exit code {end.get('exitCode')}{': ' + said if said else ''}")
+
+
+def _last_words(end: Manifest) -> str:
+    """The end of the termination message: what a process says last is what it died of."""
+    return " ".join(str(end.get("message", "")).split())[-400:]
+
+
+def _user_fault(status: Manifest) -> str | None:
+    for name, end in _failures(status):
+        if end.get("exitCode") == EXIT_CODE_USER_FAULT:
+            return _last_words(end) or f"{name} ended with exit code {EXIT_CODE_USER_FAULT}"
+    return None
+
+
+def _failures(status: Manifest) -> list[tuple[str, Manifest]]:
+    """Each container's latest end that was no success, now or before its restart."""
+    found = []
+    for container in _containers(status):
+        ends = ((container.get(key) or {}).get("terminated") for key in ("state", "lastState"))
+        failed = next((end for end in ends if end is not None and end.get("exitCode") != 0), None)
+        is_running_again = "running" in (container.get("state") or {})
+        if failed is not None and not is_running_again:
+            found.append((str(container["name"]), failed))
+    return found
+
+
+def _containers(status: Manifest) -> Iterable[Manifest]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _condition(status: Manifest, kind: str) -> dict[str, Any]:
+    return next((entry for entry in status.get("conditions") or () if entry["type"] == kind), {})

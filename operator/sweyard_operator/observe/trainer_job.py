@@ -1,0 +1,67 @@
+"""One attempt of the trainer gang, as its Job tells."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, LABEL_ATTEMPT
+from sweyard_operator.conditions import parse_time
+from sweyard_operator.resources import Manifest, annotations_of, labels_of, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerJob:
+    """A Job of a run's trainer."""
+
+    name: str
+    uid: str
+    attempt: int
+    restarts: int
+    """Restarts counted when it was started."""
+    is_queued: bool
+    """Suspended by Kueue, which lets it go when there is quota."""
+    is_deleting: bool
+    is_complete: bool
+    is_failed: bool
+    is_user_fault: bool
+    """A container ended with exit code 2, as the Job's own failure policy recorded."""
+    ended_at: datetime | None
+    message: str
+    """The Job controller's words on its end."""
+    num_live: int
+    """Pods that the Job controller still counts as active or terminating."""
+    warning: str | None
+    """Last Warning event: why pods could not be created."""
+
+    @property
+    def is_finished(self) -> bool:
+        return self.is_complete or self.is_failed
+
+
+def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
+    """Parse a Job that the operator made."""
+    status = job.get("status") or {}
+    complete, failed = _condition(status, "Complete"), _condition(status, "Failed")
+    verdict = failed or _condition(status, "FailureTarget")
+    ended = (complete or failed).get("lastTransitionTime")
+    return TrainerJob(
+        name=name_of(job),
+        uid=job["metadata"]["uid"],
+        attempt=int(labels_of(job)[LABEL_ATTEMPT]),
+        restarts=int(annotations_of(job).get(ANNOTATION_RESTARTS, "0")),
+        is_queued=bool(job["spec"].get("suspend")),
+        is_deleting="deletionTimestamp" in job["metadata"],
+        is_complete=bool(complete),
+        is_failed=bool(failed),
+        is_user_fault=verdict.get("reason") == "PodFailurePolicy",
+        ended_at=parse_time(ended) if ended else None,
+        message=str(verdict.get("message", "")),
+        num_live=int(status.get("active") or 0) + int(status.get("terminating") or 0),
+        warning=warning,
+    )
+
+
+def _condition(status: Manifest, kind: str) -> dict[str, Any]:
+    """The condition if it is true, else nothing."""
+    found = (entry for entry in status.get("conditions") or () if entry["type"] == kind and entry["status"] == "True")
+    return next(found, {})

@@ -1,0 +1,34 @@
+"""The trainer's own report, copied to where `kubectl get` prints it, and judged by its age."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sweyard_operator.conditions import parse_time
+
+SILENCE = timedelta(minutes=15)
+"""A trainer reports every few seconds, also while it waits for rollouts."""
+
+_COPIED = ("step", "totalSteps", "progressPercentage", "estimatedRemainingSeconds", "metrics", "lastCheckpoint")
+
+
+def copy_progress(status: Mapping[str, Any], total_steps: int) -> dict[str, Any]:
+    """Fields of the status that mirror `status.trainer`; `total_steps` holds until it says so itself."""
+    report = status.get("trainer") or {}
+    copied = {name: report[name] for name in _COPIED if report.get(name) is not None}
+    return {"step": 0, "totalSteps": total_steps, "progressPercentage": 0, **copied}
+
+
+def silent_since(status: Mapping[str, Any], attempt: int, now: datetime) -> datetime | None:
+    """When this attempt's trainer last reported, if that is too long ago."""
+    report = status.get("trainer") or {}
+    if report.get("attempt") != attempt or not report.get("updatedAt"):
+        return None
+    last = parse_time(report["updatedAt"])
+    return last if now - last > SILENCE else None
+
+
+def is_evaluating(status: Mapping[str, Any], attempt: int) -> bool:
+    """Whether this attempt's trainer says that it evaluates."""
+    report = status.get("trainer") or {}
+    return report.get("attempt") == attempt and report.get("phase") == "evaluating"

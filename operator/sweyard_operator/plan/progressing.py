@@ -1,0 +1,66 @@
+"""Progressing: whether the run goes forward, and the first thing in its way."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sweyard_operator.conditions import Condition
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.progress import silent_since
+from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
+from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
+from sweyard_operator.plan.stage import Stage
+
+Obstacle = tuple[Reason, str]
+"""What is in the way, in a word and in a sentence."""
+
+_REFUSALS = {"QuotaExceeded": Reason.QUOTA_EXCEEDED, "Forbidden": Reason.FORBIDDEN, "Invalid": Reason.REFUSED}
+
+
+def plan_progressing(
+    snapshot: RunSnapshot,
+    gang: Start | Running | Waiting | Ended,
+    stages: Sequence[Stage],
+    obstacle: Obstacle | None,
+    phase: str,
+    now: datetime,
+) -> Condition:
+    """The condition of an active run."""
+    obstacle = obstacle or _stage_obstacle(stages) or _silence(snapshot, gang, now)
+    if obstacle is not None:
+        return Condition(ConditionType.PROGRESSING, "False", *obstacle)
+    trainer = stages[-1]
+    reason = Reason.RESTARTING if isinstance(gang, Waiting) else Reason.RUNNING if trainer.is_ready else Reason.STARTING
+    waiting = next((stage.message for stage in stages if not stage.opens), trainer.message)
+    return Condition(ConditionType.PROGRESSING, "True", reason, f"{phase}: {waiting}")
+
+
+def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle | None:
+    """What keeps children from being made; `conflicts` are the taken names, with their kinds."""
+    if conflicts:
+        message = f"{conflicts[0]} exists and is not this run's; delete it or give the run another name"
+        return Reason.NAME_CONFLICT, message
+    if snapshot.missing_datasets:
+        name = snapshot.missing_datasets[0]
+        return (
+            Reason.DATASET_MISSING,
+            f'ConfigMap "{name}" of tasks.dataset does not exist; make it: sweyard tasks push {name}',
+        )
+    if snapshot.refusals:
+        refusal = snapshot.refusals[0]
+        return _REFUSALS.get(refusal.reason, Reason.REFUSED), f"{refusal.name}: {refusal.message}"
+    return None
+
+
+def _stage_obstacle(stages: Sequence[Stage]) -> Obstacle | None:
+    troubled = [stage for stage in stages if not stage.opens and stage.reason in WARNINGS - {Reason.BACK_OFF}]
+    return (troubled[0].reason, troubled[0].message) if troubled else None
+
+
+def _silence(snapshot: RunSnapshot, gang: Start | Running | Waiting | Ended, now: datetime) -> Obstacle | None:
+    if not isinstance(gang, Running):
+        return None
+    last = silent_since(snapshot.status, gang.job.attempt, now)
+    if last is None:
+        return None
+    message = f"the trainer has not reported since {last:%H:%M:%S} UTC; see kubectl logs job/{gang.job.name}"
+    return Reason.NO_REPORT, message

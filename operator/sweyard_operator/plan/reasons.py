@@ -1,0 +1,92 @@
+"""Typed reasons of a TrainingRun's conditions and events: one word each, for machines."""
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """Conditions of a TrainingRun."""
+
+    IMAGES_READY = "ImagesReady"
+    SANDBOXES_READY = "SandboxesReady"
+    INFERENCE_READY = "InferenceReady"
+    TRAINER_READY = "TrainerReady"
+    PROGRESSING = "Progressing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    SUSPENDED = "Suspended"
+    INVALID_SPEC = "InvalidSpec"
+    """Present only while the resolved whole is wrong."""
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is."""
+
+    # Nothing to wait for.
+    NOT_NEEDED = "NotNeeded"
+    EXTERNAL = "External"
+    EMBEDDED = "Embedded"
+    COLOCATED = "Colocated"
+    READY = "Ready"
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    NOT_FINISHED = "NotFinished"
+    NOT_FAILED = "NotFailed"
+    NOT_SUSPENDED = "NotSuspended"
+    RELEASED = "Released"
+
+    # On its way.
+    CREATING = "Creating"
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    QUEUED = "Queued"
+    PULLING = "Pulling"
+    BACK_OFF = "BackOff"
+    TERMINATING = "Terminating"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    RESTARTING = "Restarting"
+
+    # In the way.
+    INVALID_SPEC = "InvalidSpec"
+    NAME_CONFLICT = "NameConflict"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    FORBIDDEN = "Forbidden"
+    REFUSED = "Refused"
+    DATASET_MISSING = "DatasetMissing"
+    CACHE_MISSING = "CacheMissing"
+    POOL_MISSING = "PoolMissing"
+    POOL_NOT_READY = "PoolNotReady"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_PULL = "ImagePull"
+    CONTAINER_CONFIG = "ContainerConfig"
+    CRASH_LOOP = "CrashLoop"
+    OUT_OF_MEMORY = "OOMKilled"
+    EVICTED = "Evicted"
+    EXITED = "Exited"
+    EVENT = "NotStarted"
+    FAILED_CREATE = "FailedCreate"
+    STARTUP_DEADLINE = "StartupDeadline"
+    NO_REPORT = "NoReport"
+
+    # The end.
+    USER_ERROR = "UserError"
+    RESTART_LIMIT = "RestartLimitReached"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+
+
+REMEDIES = {
+    Reason.UNSCHEDULABLE: "lower {field}.resources, loosen {field}.nodeSelector, or add nodes",
+    Reason.IMAGE_PULL: "check {field}.image and the pull secrets",
+    Reason.CONTAINER_CONFIG: "create what is missing, or correct the name in the spec",
+    Reason.OUT_OF_MEMORY: "raise {field}.resources.limits.memory",
+    Reason.FAILED_CREATE: "raise the quota or lower {field}.resources",
+}
+"""What a person can do; `field` is the part of the spec that the pods come from."""
+
+WARNINGS = frozenset(Reason) - {
+    *(Reason.NOT_NEEDED, Reason.EXTERNAL, Reason.EMBEDDED, Reason.COLOCATED, Reason.READY, Reason.RUNNING),
+    *(Reason.FINISHED, Reason.NOT_FINISHED, Reason.NOT_FAILED, Reason.NOT_SUSPENDED, Reason.RELEASED),
+    *(Reason.CREATING, Reason.WAITING, Reason.STARTING, Reason.QUEUED, Reason.PULLING, Reason.TERMINATING),
+    *(Reason.SUSPENDING, Reason.SUSPENDED),
+}
+"""Reasons that are worth a Warning event."""

@@ -1,0 +1,40 @@
+"""The config that a run goes by: stored once when it began, save for the fields that may change in a live run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sweyard_api.constants import CONFIG_KEY, config_map_name
+from sweyard_api.problem import InvalidSpecError, Problem
+from sweyard_api.resolve import load_config, resolve
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.resources import CONFIG_MAPS
+
+MAX_NAME_LENGTH = 40
+"""The pods of a run's trainer carry its name with a suffix, and host names end at 63 characters."""
+
+_LIVE_FIELDS = ("restart", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+
+
+def read_config(snapshot: RunSnapshot) -> TrainingRunSpec:
+    """Stored config with live fields from the spec, or the spec resolved. Raises InvalidSpecError."""
+    if len(snapshot.name) > MAX_NAME_LENGTH:
+        message = f"longer than {MAX_NAME_LENGTH} characters: give the run a shorter name"
+        raise InvalidSpecError([Problem("metadata.name", message, snapshot.name)])
+    spec = snapshot.run["spec"]
+    stored = snapshot.owned(CONFIG_MAPS, config_map_name(snapshot.name))
+    if stored is None:
+        # Suspension is a wish of the moment, not a part of the config that is stored.
+        return resolve({**spec, "suspend": False})
+    return _with_live_fields(load_config(stored["data"][CONFIG_KEY]), spec)
+
+
+def _with_live_fields(config: TrainingRunSpec, spec: Mapping[str, Any]) -> TrainingRunSpec:
+    values = config.model_dump(mode="json", by_alias=True, exclude_none=True)
+    live = {name: spec[name] for name in _LIVE_FIELDS if name in spec}
+    return TrainingRunSpec.model_validate({**values, **live})
+
+
+def is_suspended(snapshot: RunSnapshot) -> bool:
+    """Whether the user wants the run suspended now."""
+    return bool(snapshot.run["spec"].get("suspend"))

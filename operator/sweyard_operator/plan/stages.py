@@ -1,0 +1,59 @@
+"""Images and sandboxes: what stands between the config and the engines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sweyard_operator.build.image_cache import cache_name
+from sweyard_operator.build.run_context import RunContext
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.stage import Stage
+from sweyard_operator.resources import Manifest
+
+
+def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
+    """ImagesReady: the cache's word, where there is a cache."""
+    name, kind = cache_name(run), ConditionType.IMAGES_READY
+    if name is None:
+        return Stage(kind, True, Reason.NOT_NEEDED, "no image is pulled ahead: the spec names none, or no copy")
+    cache = snapshot.image_cache
+    if cache is None:
+        return _missing(kind, "ImageCache", name, is_shared=run.config.images.cache_ref is not None)
+    ready, degraded = _condition(cache, "Ready"), _condition(cache, "Degraded")
+    if ready.get("status") == "True":
+        return Stage(kind, True, Reason.READY, f"ImageCache {name}: {ready.get('message', '')}")
+    message = f"ImageCache {name}: {ready.get('message', 'has not reported yet')}"
+    # Some images on their nodes are enough to begin with: an attempt whose image is missing is typed and retried.
+    some = int((cache.get("status") or {}).get("cached") or 0) > 0
+    if degraded.get("status") == "True":
+        return Stage(
+            kind, False, Reason.IMAGE_PULL, f"ImageCache {name}: {degraded.get('message', '')}", lets_start=some
+        )
+    return Stage(kind, False, Reason.PULLING, message)
+
+
+def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
+    """SandboxesReady: the pool's word."""
+    kind, pool = ConditionType.SANDBOXES_READY, snapshot.rollout_pool
+    if not run.has_pool:
+        return Stage(kind, True, Reason.NOT_NEEDED, f"sandboxes run by the {run.config.sandboxes.runtime} runtime")
+    if pool is None:
+        return _missing(kind, "RolloutPool", run.pool, is_shared=not run.owns_pool)
+    ready = _condition(pool, "Ready")
+    message = f"RolloutPool {run.pool}: {ready.get('message', 'has not reported yet')}"
+    if ready.get("status") == "True":
+        return Stage(kind, True, Reason.READY, message)
+    return Stage(kind, False, Reason.POOL_NOT_READY, message)
+
+
+def _missing(kind: ConditionType, noun: str, name: str, *, is_shared: bool) -> Stage:
+    if not is_shared:
+        return Stage(kind, False, Reason.CREATING, f"{noun} {name} is being created")
+    reason = Reason.CACHE_MISSING if kind == ConditionType.IMAGES_READY else Reason.POOL_MISSING
+    return Stage(
+        kind, False, reason, f"{noun} {name} does not exist in this namespace; create it or drop the reference"
+    )
+
+
+def _condition(item: Manifest, kind: str) -> Mapping[str, Any]:
+    return next((entry for entry in (item.get("status") or {}).get("conditions") or () if entry["type"] == kind), {})

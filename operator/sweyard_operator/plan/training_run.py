@@ -1,0 +1,191 @@
+"""One pass over a TrainingRun: from what was asked and what there is to what to do. Pure.
+
+Invariants: two attempts of the trainer never live at once; restarts never exceed their budget; a verdict is never
+taken back; an object of another owner is never touched; what ends the trainer is the trainer's own end, never that of
+an engine or a sandbox.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sweyard_api.constants import gateway_name
+from sweyard_api.problem import InvalidSpecError
+from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, RunSettings
+from sweyard_operator.build.trainer_job import build_trainer_job
+from sweyard_operator.conditions import Condition
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.deadline import deadline
+from sweyard_operator.plan.finish import is_finished, plan_finished, plan_verdict
+from sweyard_operator.plan.inference import find_user_fault, plan_inference
+from sweyard_operator.plan.phase import active_phase
+from sweyard_operator.plan.plan import Event, Plan
+from sweyard_operator.plan.progressing import find_obstacle, plan_progressing
+from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.restart_policy import (
+    Decision,
+    Ended,
+    Ledger,
+    Start,
+    Waiting,
+    count_ledger,
+    decide_gang,
+)
+from sweyard_operator.plan.run_children import (
+    build_foundation,
+    build_servers,
+    plan_children,
+    plan_forgetting,
+)
+from sweyard_operator.plan.run_config import is_suspended, read_config
+from sweyard_operator.plan.run_status import (
+    build_status,
+    not_suspended,
+    recorded_ledger,
+    transition_events,
+    unfinished_conditions,
+)
+from sweyard_operator.plan.stages import plan_images, plan_sandboxes
+from sweyard_operator.plan.suspend import plan_suspended
+from sweyard_operator.plan.trainer import plan_trainer
+from sweyard_operator.resources import SERVICES, Manifest
+
+_POLL_SECONDS = 10.0
+"""While something is awaited: events of pods are read, not watched."""
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What one pass goes by."""
+
+    run: RunContext
+    snapshot: RunSnapshot
+    settings: RunSettings
+    ledger: Ledger
+    gang: Decision
+    now: datetime
+
+    @property
+    def total_steps(self) -> int:
+        return self.run.config.steps
+
+
+def plan_training_run(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> Plan:
+    """What to do about one run, now."""
+    if snapshot.is_deleting:
+        return Plan()
+    if is_finished(snapshot):
+        return plan_finished(snapshot, now)
+    try:
+        config = read_config(snapshot)
+    except InvalidSpecError as error:
+        return _plan_invalid(snapshot, str(error), now)
+    run = RunContext(snapshot.name, snapshot.namespace, snapshot.uid, config)
+    ledger = count_ledger(recorded_ledger(snapshot), snapshot.jobs)
+    trainers = snapshot.pods_of(COMPONENT_TRAINER)
+    gang = decide_gang(snapshot.jobs, trainers, ledger, config.restart, now)
+    work = _Pass(run, snapshot, settings, ledger, gang, now)
+    if (ended := _find_end(work)) is not None:
+        return plan_verdict(snapshot, ended, ledger, work.total_steps, now)
+    if is_suspended(snapshot):
+        return plan_suspended(snapshot, ledger, work.total_steps, now)
+    return _plan_active(work)
+
+
+def _find_end(work: _Pass) -> Ended | None:
+    """Whether the run is over: by its trainer, by a config that no engine can use, or by its deadline."""
+    if isinstance(work.gang, Ended):
+        return work.gang
+    if (fault := find_user_fault(work.snapshot)) is not None:
+        return Ended(False, Reason.USER_ERROR, fault)
+    ends_at = deadline(work.snapshot, work.run.config.active_deadline_seconds)
+    if ends_at is None or work.now < ends_at:
+        return None
+    seconds = work.run.config.active_deadline_seconds
+    return Ended(
+        False, Reason.DEADLINE_EXCEEDED, f"the run was active for longer than activeDeadlineSeconds ({seconds})"
+    )
+
+
+def _plan_active(work: _Pass) -> Plan:
+    run, snapshot, now = work.run, work.snapshot, work.now
+    foundation = plan_children(snapshot, build_foundation(run, work.settings))
+    servers = plan_children(snapshot, build_servers(run, work.settings))
+    job = plan_children(snapshot, _next_job(work))
+    obstacle = find_obstacle(snapshot, [*foundation.conflicts, *servers.conflicts, *job.conflicts])
+    may_serve = foundation.is_complete and obstacle is None
+    stages = [plan_images(run, snapshot), plan_sandboxes(run, snapshot), plan_inference(run, snapshot, now)]
+    may_train = may_serve and servers.is_complete and all(stage.opens for stage in stages)
+    trainer = plan_trainer(run, snapshot, work.gang, stages)
+    phase = active_phase(snapshot, work.gang, trainer, stages)
+    conditions = [
+        *(stage.condition() for stage in (*stages, trainer)),
+        plan_progressing(snapshot, work.gang, [*stages, trainer], obstacle, phase, now),
+        *unfinished_conditions(),
+        not_suspended(),
+    ]
+    status = build_status(
+        snapshot,
+        phase=phase,
+        conditions=conditions,
+        ledger=work.ledger,
+        total_steps=work.total_steps,
+        now=now,
+        start=snapshot.time("startTime") or now,
+    )
+    return Plan(
+        delete=plan_forgetting(snapshot),
+        apply=foundation.apply,
+        create=(
+            *foundation.create,
+            *(servers.create if may_serve else ()),
+            *(job.create if may_train else ()),
+        ),
+        status=status,
+        events=(*transition_events(snapshot, conditions), *(_start_events(work) if may_train else ())),
+        requeue_after_seconds=_requeue_after_seconds(work, is_steady=trainer.is_ready and may_train),
+    )
+
+
+def _next_job(work: _Pass) -> list[Manifest]:
+    """The next attempt's Job, if one is due and the gateway's address is known."""
+    if not isinstance(work.gang, Start):
+        return []
+    address = None
+    if work.run.has_gateway:
+        service = work.snapshot.owned(SERVICES, gateway_name(work.run.name))
+        if service is None:
+            return []
+        address = str(service["spec"]["clusterIP"])
+    attempt, restarts = work.gang.attempt, work.gang.restarts
+    return [build_trainer_job(work.run, work.settings, attempt=attempt, restarts=restarts, gateway_ip=address)]
+
+
+def _start_events(work: _Pass) -> tuple[Event, ...]:
+    if not isinstance(work.gang, Start):
+        return ()
+    message = f"attempt {work.gang.attempt} starts, restart {work.gang.restarts} of {work.run.config.restart.limit}"
+    return (Event("Normal", "TrainerStarting", message),)
+
+
+def _requeue_after_seconds(work: _Pass, *, is_steady: bool) -> float | None:
+    moments = [deadline(work.snapshot, work.run.config.active_deadline_seconds)]
+    if isinstance(work.gang, Waiting):
+        moments.append(work.gang.until)
+    if not is_steady:
+        moments.append(work.now + timedelta(seconds=_POLL_SECONDS))
+    return min(((moment - work.now).total_seconds() for moment in moments if moment is not None), default=None)
+
+
+def _plan_invalid(snapshot: RunSnapshot, message: str, now: datetime) -> Plan:
+    """Nothing is made of a spec that is wrong; mending it sets the run going."""
+    conditions = [
+        Condition(ConditionType.PROGRESSING, "False", Reason.INVALID_SPEC, message),
+        *unfinished_conditions(),
+        not_suspended(),
+        Condition(ConditionType.INVALID_SPEC, "True", Reason.INVALID_SPEC, message),
+    ]
+    ledger = recorded_ledger(snapshot)
+    status = build_status(
+        snapshot, phase="Pending", conditions=conditions, ledger=ledger, total_steps=0, now=now, start=None
+    )
+    return Plan(status=status, events=transition_events(snapshot, conditions[:1]))
