@@ -77,7 +77,7 @@ def test_further_arguments_come_last_and_so_prevail() -> None:
 @pytest.mark.parametrize("preset", ["tiny", "deepswe-32b", "qwen3-8b-minimal"])
 def test_vllm_knows_every_argument_and_variable(preset: str) -> None:
     from vllm import envs
-    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     spec = run(preset)

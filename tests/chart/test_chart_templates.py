@@ -1,0 +1,145 @@
+"""What the chart renders to, and which values it refuses."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.chart.conftest import CHART, RELEASE, HelmError
+
+pytestmark = pytest.mark.apiserver  # needs helm, which is built like the API server
+
+Render = Callable[..., list[dict[str, Any]]]
+
+
+def only(manifests: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [one for one in manifests if one["kind"] == kind and one["metadata"]["name"] == name]
+    return found
+
+
+def operator_environment(manifests: list[dict[str, Any]]) -> dict[str, str]:
+    (container,) = only(manifests, "Deployment", "sweyard-operator")["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable.get("value", "") for variable in container["env"]}
+
+
+def test_lint_finds_nothing(helm: Callable[..., str]) -> None:
+    assert "0 chart(s) failed" in helm("lint", str(CHART), "--strict")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("images.tga=1", "additional properties 'tga' not allowed"),
+        ("operator.replicas=2", "additional properties 'replicas' not allowed"),
+        ("images.pullPolicy=Sometimes", "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+        ("images.operator.repository=", "minLength"),
+        ("images.tag=a b", "does not match pattern"),
+        ("images.tag=7", "got number, want string"),
+        ("watchNamespaces={Team_A}", "does not match pattern"),
+        ("watchNamespaces={a,a}", "items at 0 and 1 are equal"),
+        ("watchNamespaces=a", "want array"),
+        ("operator.leaderLeaseSeconds=1", "minimum"),
+        ("operator.resources.limits.memory=1GB", "does not match pattern"),
+        ("crds.install=maybe", "want boolean"),
+        ("metrics.serviceMonitor.interval=30", "interval"),
+        ("development.python=/opt/python", "missing properties"),
+        ("development.hostPaths={opt}", "does not match pattern"),
+    ],
+)
+def test_wrong_values_are_refused(value: str, said: str, helm: Callable[..., str]) -> None:
+    with pytest.raises(HelmError, match=said):
+        helm("template", *RELEASE, "--set", value)
+
+
+def test_images_have_a_registry_and_a_tag(render: Render) -> None:
+    common = render(
+        "--set", "images.registry=mirror:5000/x", "--set", "images.tag=v7", "--set", "images.trainer.tag=v8"
+    )
+    (container,) = only(common, "Deployment", "sweyard-operator")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "mirror:5000/x/sweyard-operator:v7"
+    environment = operator_environment(common)
+    assert environment["SWEYARD_TRAINER_IMAGE"] == "mirror:5000/x/sweyard-trainer:v8"
+    assert environment["SWEYARD_CACHE_AGENT_IMAGE"] == "mirror:5000/x/sweyard-cache-agent:v7"
+
+
+def test_one_operator_at_a_time_with_probes_and_limits(render: Render) -> None:
+    spec = only(render(), "Deployment", "sweyard-operator")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {"requests", "limits"} <= container["resources"].keys()
+
+
+def test_development_reaches_the_operator_as_json_and_is_off_by_default(render: Render) -> None:
+    assert "SWEYARD_DEVELOPMENT" not in operator_environment(render())
+    values = ["image=base:1", "python=/opt/s/bin/python", "hostPaths={/opt/s,/opt/t}", "runAsUser=0"]
+    given = render(*(argument for value in values for argument in ("--set", f"development.{value}")))
+    assert json.loads(operator_environment(given)["SWEYARD_DEVELOPMENT"]) == {
+        "image": "base:1",
+        "python": "/opt/s/bin/python",
+        "hostPaths": ["/opt/s", "/opt/t"],
+        "runAsUser": 0,
+    }
+
+
+def test_the_operator_understands_the_charts_development_value(render: Render) -> None:
+    from sweyard_operator.build.run_context import parse_development
+
+    values = ["image=base:1", "python=/opt/s/bin/python", "hostPaths={/opt/s}"]
+    given = render(*(argument for value in values for argument in ("--set", f"development.{value}")))
+    development = parse_development(operator_environment(given)["SWEYARD_DEVELOPMENT"])
+    assert development is not None
+    assert (development.image, development.host_paths) == ("base:1", ["/opt/s"])
+
+
+def test_watched_namespaces_get_a_binding_each_and_no_right_beyond(render: Render) -> None:
+    manifests = render("--set", "watchNamespaces={team-a,team-b}")
+    bound = {one["metadata"]["namespace"] for one in manifests if one["metadata"]["name"] == "sweyard-operator"
+             and one["kind"] == "RoleBinding"}  # fmt: skip
+    assert bound == {"team-a", "team-b"}
+    cluster_wide = [one["roleRef"]["name"] for one in manifests if one["kind"] == "ClusterRoleBinding"]
+    assert cluster_wide == ["sweyard-operator-sweyard-system-nodes"]
+    assert operator_environment(manifests)["SWEYARD_WATCH_NAMESPACES"] == "team-a,team-b"
+
+
+def test_no_rule_has_a_wildcard_or_reads_secrets(render: Render) -> None:
+    rules = [rule for one in render() if one["kind"] in ("Role", "ClusterRole") for rule in one.get("rules") or ()]
+    assert rules
+    for rule in rules:
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        assert "secrets" not in rule["resources"]
+        assert not {"escalate", "impersonate"} & set(rule["verbs"])
+
+
+def test_the_operator_may_bind_exactly_three_roles(render: Render) -> None:
+    rules = only(render(), "ClusterRole", "sweyard-operator-sweyard-system")["rules"]
+    (bind,) = [rule for rule in rules if "bind" in rule["verbs"]]
+    assert set(bind["resourceNames"]) == {"sweyard-trainer", "sweyard-holder", "sweyard-cache-agent"}
+
+
+def test_crds_are_kept_and_can_be_left_out(render: Render) -> None:
+    crds = [one for one in render() if one["kind"] == "CustomResourceDefinition"]
+    assert len(crds) == 3
+    assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in crds} == {"keep"}
+    without = render("--set", "crds.install=false")
+    assert not [one for one in without if one["kind"] == "CustomResourceDefinition"]
+
+
+def test_a_service_monitor_is_made_only_on_request(render: Render) -> None:
+    assert not [one for one in render() if one["kind"] == "ServiceMonitor"]
+    values = ("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.serviceMonitor.labels.team=a")
+    monitor = only(render(*values), "ServiceMonitor", "sweyard-operator")
+    assert monitor["metadata"]["labels"]["team"] == "a"
+    service = only(render(), "Service", "sweyard-operator-metrics")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+
+
+def test_a_second_release_can_leave_out_what_belongs_to_the_cluster(render: Render) -> None:
+    off = ("crds.install", "rbac.create", "admissionPolicies.enabled")
+    manifests = render("--set", ",".join(f"{name}=false" for name in off), "--set", "watchNamespaces={team-b}")
+    shared = {"CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert not shared & {one["kind"] for one in manifests}
+    roles = {one["metadata"]["name"] for one in manifests if one["kind"] == "ClusterRole"}
+    assert roles == {"sweyard-operator-sweyard-system", "sweyard-operator-sweyard-system-nodes"}
