@@ -3,6 +3,7 @@
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import Agent
+from sweyard_sandbox.agents.r2e.agent import R2eAgent
 from sweyard_sandbox.agents.short.agent import ShortAgent
 
 
@@ -11,4 +12,6 @@ def make_agent(spec: AgentSpec) -> Agent:
     limits = Limits(max_turns=spec.max_turns, timeout_seconds=spec.timeout_seconds)
     if spec.type == "short":
         return ShortAgent(limits)
+    if spec.type == "r2e":
+        return R2eAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
     raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use `short` or `r2e`")
