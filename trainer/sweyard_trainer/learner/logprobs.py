@@ -1,6 +1,7 @@
 """Log-probabilities of chosen tokens, in chunks: the logits of a whole long batch never exist at once."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -47,4 +48,4 @@ def _logprobs(
     all_logprobs = torch.log_softmax(logits, dim=-1)
     with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
         entropy = -(all_logprobs.exp() * all_logprobs).sum(-1)
-    return all_logprobs.gather(-1, targets[:, None])[:, 0], entropy
+    return -F.nll_loss(all_logprobs, targets, reduction="none"), entropy

@@ -11,6 +11,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
+from transformers.utils.logging import disable_progress_bar
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.checkpoint.tensors import read_tensors, write_tensors
@@ -141,6 +142,7 @@ class RankWorker:
 
     def _load(self, directory: Path) -> Policy:
         register_packed_attention()
+        disable_progress_bar()
         model = empty_model(directory, NAME)
         if self._spec.trainer.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -150,7 +152,8 @@ class RankWorker:
             init_device_mesh(self._device.type, (self._size,)),
             ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload),
         )
-        distribute_weights(policy, full_state(directory) if self._rank == 0 else None, self._device)
+        state = full_state(directory) if self._rank == 0 else None
+        distribute_weights(policy, state, self._device, host=self._spec.trainer.cpu_offload)
         return policy
 
     def _step(self, figures: Figures, learning_rate: float) -> Figures:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import PreTrainedModel
 
 from sweyard_trainer.learner.policy import Policy
@@ -38,15 +38,21 @@ def decoder_layers(model: PreTrainedModel) -> Iterator[nn.Module]:
     return (module for module in model.modules() if type(module).__name__ in names)
 
 
-def distribute_weights(policy: Policy, state: dict[str, Tensor] | None, device: torch.device) -> None:
-    """Fill a sharded policy from rank 0's `state` (None elsewhere), a collective call. Names as in policy.model."""
-    full: dict[str, Any] = {f"model.{name}": tensor for name, tensor in (state or {}).items()}
-    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
-    set_model_state_dict(policy, full, options=options)
+def distribute_weights(policy: Policy, state: dict[str, Tensor] | None, device: torch.device, host: bool) -> None:
+    """Fill a sharded policy from rank 0's `state` (None elsewhere), a collective call. Names as in policy.model.
+
+    Shards stay in host memory if `host` (CPU offload), else on `device`. Raises KeyError if `state` lacks a weight.
+    """
+    local: dict[str, Tensor] = {}
+    for name, empty in policy.model.state_dict().items():
+        whole = torch.empty(empty.shape, device=device) if state is None else state[name].to(device)
+        if isinstance(empty, DTensor):
+            whole = distribute_tensor(whole, empty.device_mesh, empty.placements)
+        else:
+            dist.broadcast(whole, src=0)
+        local[name] = whole.cpu() if host else whole
+    policy.model.load_state_dict(local, assign=True)
     policy.model.tie_weights()
-    empty = [name for name, parameter in policy.named_parameters() if parameter.is_meta]
-    if empty:
-        raise ValueError(f"the model's files lack {', '.join(empty[:3])}")
     for module in policy.modules():
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, buffer.to(device))
@@ -55,10 +61,12 @@ def distribute_weights(policy: Policy, state: dict[str, Tensor] | None, device: 
 def gather_weights(policy: Policy, keep: bool) -> dict[str, Tensor]:
     """Whole weights on the CPU by the names of policy.model, a collective call; empty where not `keep`.
 
-    One tensor is whole on the device at a time.
+    One tensor is whole on the device at a time. A tied weight comes once, as Hugging Face's files have it.
     """
     gathered: dict[str, Tensor] = {}
-    for name, tensor in policy.model.state_dict().items():
+    stored = policy.model.state_dict().keys()
+    named = chain(policy.model.named_parameters(), policy.model.named_buffers())
+    for name, tensor in ((name, tensor) for name, tensor in named if name in stored):
         whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
         if keep:
             gathered[name] = whole.detach().cpu()

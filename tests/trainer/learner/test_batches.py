@@ -1,0 +1,86 @@
+import pytest
+
+from sweyard_api.algorithm import Algorithm
+from sweyard_sandbox.outcome import Outcome
+from sweyard_trainer.learner.batches import build_attempts, split_minibatches, supervised_sequences, weigh
+from sweyard_trainer.learner.schedule import Phase, phase_of
+
+MAX_RESPONSE = 100
+
+
+def build(groups, algorithm):
+    return build_attempts(groups, [[trajectory.reward for trajectory in group] for group in groups], algorithm)
+
+
+def test_infrastructure_is_in_no_baseline_and_no_denominator(make_trajectory) -> None:
+    algorithm = Algorithm(estimator="dr_grpo", loss_aggregation="sequence_mean_token_sum")
+    scored = [make_trajectory(1, seed=1), make_trajectory(0, seed=2)]
+    lost = make_trajectory(0, seed=3, outcome=Outcome.ENV_INFRA)
+    attempts = build([[*scored, lost]], algorithm)
+    assert [attempt.advantage for attempt in attempts] == pytest.approx([0.5, -0.5])
+    assert {sequence.weight for sequence in weigh(attempts, algorithm, MAX_RESPONSE)} == {0.5}
+
+
+def test_masked_outcome_shapes_the_baseline_but_adds_no_loss(make_trajectory) -> None:
+    algorithm = Algorithm(estimator="dr_grpo", mask_outcomes=["truncated"])
+    cut = make_trajectory(0, seed=2, outcome=Outcome.TRUNCATED)
+    attempts = build([[make_trajectory(1, seed=1), cut]], algorithm)
+    assert [attempt.advantage for attempt in attempts] == pytest.approx([0.5])
+
+
+def test_forked_segments_share_an_advantage_and_one_denominator(make_segment, make_trajectory) -> None:
+    algorithm = Algorithm(estimator="dr_grpo", loss_aggregation="sequence_mean_token_mean")
+    forked = make_trajectory(1, segments=(make_segment(8, 1), make_segment(12, 2)))
+    sequences = weigh(build([[forked, make_trajectory(0, length=20, seed=3)]], algorithm), algorithm, MAX_RESPONSE)
+    assert [sequence.advantage for sequence in sequences] == pytest.approx([0.5, 0.5, -0.5])
+    assert [sequence.weight for sequence in sequences] == pytest.approx([1 / 20] * 3)
+
+
+def test_sequences_that_cannot_move_the_weights_are_left_out_after_weighing(make_trajectory) -> None:
+    algorithm = Algorithm(estimator="dr_grpo", loss_aggregation="sequence_mean_token_sum")
+    silent = [make_trajectory(0.1, group="a", seed=seed) for seed in range(2)]
+    telling = [make_trajectory(reward, group="b", seed=2) for reward in (0, 1)]
+    attempts = build([silent, telling], algorithm)
+    assert [sequence.weight for sequence in weigh(attempts, algorithm, MAX_RESPONSE)] == [0.25, 0.25]
+    with_bonus = algorithm.model_copy(update={"entropy_coefficient": 0.01})
+    assert len(weigh(attempts, with_bonus, MAX_RESPONSE)) == 4
+
+
+def test_a_batch_of_infrastructure_alone_leaves_no_attempt(make_trajectory) -> None:
+    assert build([[make_trajectory(0, outcome=Outcome.EVAL_INFRA)]], Algorithm()) == []
+
+
+def test_minibatches_partition_the_attempts_and_repeat_by_seed(make_trajectory) -> None:
+    attempts = build([[make_trajectory(seed % 2, seed=seed) for seed in range(7)]], Algorithm())
+    parts = split_minibatches(attempts, 3, seed=5)
+    assert sorted(len(part) for part in parts) == [2, 2, 3]
+    assert sorted(id(attempt) for part in parts for attempt in part) == sorted(map(id, attempts))
+    assert split_minibatches(attempts, 3, seed=5) == parts
+    assert len(split_minibatches(attempts, 100, seed=5)) == 7
+
+
+def test_supervised_weights_sum_to_one_over_trained_tokens(make_segment) -> None:
+    sequences = supervised_sequences([make_segment(10, 1), make_segment(30, 2)])
+    assert sum(sequence.weight * sequence.num_trained for sequence in sequences) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        pytest.param("constant", [0.5, 1.0, 1.0, 1.0, 1.0, 1.0], id="constant"),
+        pytest.param("linear", [0.5, 1.0, 1.0, 0.75, 0.5, 0.25], id="linear"),
+        pytest.param("cosine", [0.5, 1.0, 1.0, 0.853553, 0.5, 0.146447], id="cosine"),
+    ],
+)
+def test_learning_rate_rises_then_follows_its_schedule(schedule: str, expected: list[float]) -> None:
+    phase = Phase("rl", 1.0, warmup_updates=2, total_updates=6, schedule=schedule)
+    assert [phase.rate(update) for update in range(6)] == pytest.approx(expected, abs=1e-6)
+
+
+def test_warm_up_and_main_phase_have_their_own_rates(make_spec) -> None:
+    spec = make_spec(warmup={"steps": 40, "learningRate": 0.01}, algorithm={"minibatches": 4})
+    assert phase_of("sft", spec).learning_rate == 0.01
+    assert phase_of("sft", spec).total_updates == 40
+    assert phase_of("rl", spec).total_updates == 40
+    sft = make_spec(mode="sft", steps=7, optimizer={"learningRate": 0.002})
+    assert (phase_of("sft", sft).learning_rate, phase_of("sft", sft).total_updates) == (0.002, 7)

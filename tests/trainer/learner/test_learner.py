@@ -1,0 +1,285 @@
+"""The whole learner with one rank in this process, on a real (tiny) model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_sandbox.outcome import Outcome
+from sweyard_trainer.atomic_directory import is_complete
+from sweyard_trainer.engine.embedded import TransformersEngine
+from sweyard_trainer.errors import NothingToTrainError, TrainingDivergedError, UnsupportedError
+from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.learner.learner import Learner
+from sweyard_trainer.trajectory import Segment, Trajectory
+
+Groups = list[list[Trajectory]]
+
+
+@asynccontextmanager
+async def started(spec: TrainingRunSpec, storage: Path) -> AsyncIterator[Learner]:
+    learner = make_learner(spec, storage, num_threads=1)
+    try:
+        await learner.start()
+        yield learner
+    finally:
+        await learner.stop()
+
+
+@pytest.fixture
+def groups(make_trajectory: Callable[..., Trajectory]) -> Groups:
+    """Two groups of four, half solved, of mixed lengths."""
+    return [
+        [make_trajectory(seed % 2, group=name, seed=10 * number + seed, length=20 + 7 * seed) for seed in range(4)]
+        for number, name in enumerate(("a", "b"))
+    ]
+
+
+async def weights_after(spec: TrainingRunSpec, storage: Path, groups: Groups, steps: int) -> dict[str, torch.Tensor]:
+    async with started(spec, storage) as learner:
+        for _ in range(steps):
+            await learner.train_step(groups)
+        return load_file(await learner.save_weights(1) / "model.safetensors")
+
+
+def largest_gap(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
+    assert left.keys() == right.keys()
+    return max(float((left[name] - right[name]).abs().max()) for name in left)
+
+
+async def test_supervised_steps_learn_the_demonstrations(make_spec, storage, make_segment) -> None:
+    spec = make_spec(warmup={"steps": 60, "learningRate": 3e-3})
+    demonstrations = [make_segment(30, seed) for seed in range(4)]
+    async with started(spec, storage) as learner:
+        losses = [(await learner.sft_step(demonstrations))["loss"] for _ in range(60)]
+    assert losses[0] == pytest.approx(np.log(320), abs=0.5)
+    assert losses[-1] < 0.5
+
+
+async def test_policy_gradient_favours_what_was_rewarded(make_spec, storage, groups) -> None:
+    async with started(make_spec(), storage) as learner:
+        for _ in range(5):
+            metrics = await learner.train_step(groups)
+            assert metrics["updates"] == 1
+        await learner.save_weights(1)
+    before, after = storage / "model", storage / "weights" / "1"
+    for solved in (1, 3):
+        assert mean_logprob(after, groups[0][solved].segments[0]) > mean_logprob(before, groups[0][solved].segments[0])
+    for unsolved in (0, 2):
+        segment = groups[0][unsolved].segments[0]
+        assert mean_logprob(after, segment) < mean_logprob(before, segment)
+
+
+def mean_logprob(directory: Path, segment: Segment) -> float:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(directory)
+    ids = torch.from_numpy(segment.token_ids.astype(np.int64))[None]
+    with torch.no_grad():
+        logprobs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], -1).gather(-1, ids[0, 1:, None])[:, 0]
+    return float(logprobs[torch.from_numpy(segment.loss_mask[1:])].mean())
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean_token_mean", "constant"])
+async def test_micro_batches_do_not_change_the_result(make_spec, storage, groups, aggregation: str) -> None:
+    algorithm = {"lossAggregation": aggregation, "lossConstant": 100 if aggregation == "constant" else None}
+    damped = {
+        "learningRate": 1e-3,
+        "epsilon": 1e-5,
+    }  # else Adam blows up the rounding of gradients that are almost zero
+    one = make_spec(algorithm=algorithm, optimizer=damped, trainer={"tokensPerMicrobatch": 10_000})
+    many = make_spec(algorithm=algorithm, optimizer=damped, trainer={"tokensPerMicrobatch": 64})
+    first = await weights_after(one, storage, groups, steps=3)
+    second = await weights_after(many, storage, groups, steps=3)
+    assert largest_gap(first, second) < 5e-6
+    assert largest_gap(first, load_file(storage / "model" / "model.safetensors")) > 1e-4
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo", "reinforce_plus_plus", "gspo"])
+async def test_every_estimator_trains(make_spec, storage, groups, estimator: str) -> None:
+    algorithm = {"estimator": estimator, "epochsPerBatch": 2, "minibatches": 2}
+    spec = make_spec(algorithm=algorithm, optimizer={"learningRate": 1e-5})
+    async with started(spec, storage) as learner:
+        metrics = await learner.train_step(groups)
+    assert metrics["updates"] == 4
+    assert metrics["grad_norm"] > 0
+
+
+async def test_infrastructure_attempts_change_nothing(make_spec, storage, groups, make_trajectory) -> None:
+    lost = make_trajectory(0, group="a", seed=99, length=50, outcome=Outcome.ENV_INFRA)
+    without = await weights_after(make_spec(), storage, groups, steps=2)
+    with_lost = await weights_after(make_spec(), storage, [[*groups[0], lost], groups[1]], steps=2)
+    assert largest_gap(without, with_lost) == 0
+
+
+async def test_groups_without_signal_leave_the_weights_alone(make_spec, storage, make_trajectory) -> None:
+    silent = [[make_trajectory(0.1, seed=seed) for seed in range(8)]]
+    async with started(make_spec(), storage) as learner:
+        metrics = await learner.train_step(silent)
+        weights = load_file(await learner.save_weights(1) / "model.safetensors")
+    assert metrics["updates"] == 0
+    assert largest_gap(weights, load_file(storage / "model" / "model.safetensors")) == 0
+
+
+async def test_nothing_to_train_is_an_error_of_its_own(make_spec, storage, make_trajectory) -> None:
+    async with started(make_spec(), storage) as learner:
+        with pytest.raises(NothingToTrainError, match="infrastructure"):
+            await learner.train_step([[make_trajectory(0, outcome=Outcome.ENV_INFRA)]])
+
+
+async def test_kl_in_the_loss_holds_the_policy_near_its_reference(make_spec, storage, groups) -> None:
+    free = await weights_after(make_spec(algorithm={"kl": {"coefficient": 1e-9}}), storage, groups, steps=6)
+    held = await weights_after(make_spec(algorithm={"kl": {"coefficient": 5.0}}), storage, groups, steps=6)
+    start = load_file(storage / "model" / "model.safetensors")
+    assert largest_gap(held, start) < largest_gap(free, start)
+    assert is_complete(storage / "reference")
+
+
+async def test_kl_is_zero_at_the_reference_and_grows(make_spec, storage, groups) -> None:
+    spec = make_spec(algorithm={"kl": {"coefficient": 0.01, "placement": "reward"}})
+    async with started(spec, storage) as learner:
+        kls = [(await learner.train_step(groups))["kl"] for _ in range(4)]
+    assert kls[0] == pytest.approx(0, abs=1e-6)
+    assert kls[-1] > 1e-5
+
+
+async def test_trainer_logprobs_equal_the_engines_at_its_temperature(make_spec, storage, make_trajectory) -> None:
+    engine = TransformersEngine.load(storage / "model")
+    prompt = list(range(10, 30))
+    try:
+        completions = await asyncio.gather(
+            *(
+                engine.complete(prompt, max_tokens=12, temperature=0.6, stop_token_ids=[], seed=seed, cache_salt="")
+                for seed in range(4)
+            )
+        )
+    finally:
+        await engine.close()
+    group = [
+        make_trajectory(index % 2, segments=(sampled(prompt, completion),), temperature=0.6)
+        for index, completion in enumerate(completions)
+    ]
+    async with started(make_spec(), storage) as learner:
+        metrics = await learner.train_step([group])
+        wrong = await learner.train_step([[replace(trajectory, temperature=1.0) for trajectory in group]])
+    assert metrics["engine_logprob_gap_max"] < 1e-4
+    assert metrics["engine_kl"] < 1e-8
+    assert wrong["engine_logprob_gap_max"] > 0.01
+
+
+def sampled(prompt: list[int], completion: Any) -> Segment:
+    mask = np.arange(len(prompt) + len(completion.token_ids)) >= len(prompt)
+    return Segment(
+        np.array([*prompt, *completion.token_ids], np.int32),
+        mask,
+        np.concatenate([np.zeros(len(prompt)), completion.logprobs]).astype(np.float32),
+        np.where(mask, 0, -1).astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.1], ids=["without-reference", "with-reference"])
+async def test_a_resumed_run_gives_the_same_weights_bit_for_bit(make_spec, storage, groups, make_segment, kl) -> None:
+    spec = make_spec(
+        warmup={"steps": 3, "learningRate": 1e-3},
+        algorithm={"kl": {"coefficient": kl}, "minibatches": 2},
+        optimizer={"learningRate": 1e-3, "schedule": "cosine", "weightDecay": 0.1},
+    )
+    demonstrations = [make_segment(30, seed) for seed in range(4)]
+    async with started(spec, storage) as learner:
+        await learner.sft_step(demonstrations)
+        await learner.save_checkpoint(0, {"warm": 1})
+        await learner.sft_step(demonstrations)
+        await learner.train_step(groups)
+        await learner.save_checkpoint(1, {"cursor": [1, 2], "in_flight": ["2/a/0"]})
+        await learner.train_step(groups)
+        undisturbed = load_file(await learner.save_weights(2) / "model.safetensors")
+    async with started(spec, storage) as learner:
+        assert await learner.load_latest() == (1, {"cursor": [1, 2], "in_flight": ["2/a/0"]})
+        await learner.train_step(groups)
+        resumed = load_file(await learner.save_weights(2) / "model.safetensors")
+    assert largest_gap(undisturbed, resumed) == 0
+
+
+async def test_a_run_resumed_in_its_warm_up_goes_on_with_it(make_spec, storage, make_segment) -> None:
+    spec = make_spec(warmup={"steps": 4, "learningRate": 1e-3})
+    demonstrations = [make_segment(30, seed) for seed in range(4)]
+    async with started(spec, storage) as learner:
+        await learner.sft_step(demonstrations)
+        await learner.save_checkpoint(0, {})
+        undisturbed = [await learner.sft_step(demonstrations) for _ in range(2)]
+    async with started(spec, storage) as learner:
+        assert await learner.load_latest() == (0, {})
+        resumed = [await learner.sft_step(demonstrations) for _ in range(2)]
+    for name in ("loss", "grad_norm", "learning_rate"):
+        assert [metrics[name] for metrics in resumed] == [metrics[name] for metrics in undisturbed]
+
+
+async def test_without_a_checkpoint_there_is_nothing_to_load(make_spec, storage) -> None:
+    async with started(make_spec(), storage) as learner:
+        assert await learner.load_latest() is None
+
+
+async def test_the_last_two_versions_of_the_weights_are_kept(make_spec, storage) -> None:
+    async with started(make_spec(), storage) as learner:
+        for version in range(4):
+            await learner.save_weights(version)
+        assert sorted(path.name for path in (storage / "weights").iterdir()) == ["2", "3"]
+        await learner.save_weights(2)  # gone back to a checkpoint: version 3 was of another life
+        assert sorted(path.name for path in (storage / "weights").iterdir()) == ["2"]
+
+
+async def test_saved_weights_load_in_transformers_with_their_tokenizer(make_spec, storage) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    async with started(make_spec(), storage) as learner:
+        directory = await learner.save_weights(1)
+    model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
+    assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert AutoTokenizer.from_pretrained(directory).eos_token_id == model.generation_config.eos_token_id
+
+
+async def test_bfloat16_computes_in_half_and_keeps_float32_masters(make_spec, storage, groups) -> None:
+    exact = await weights_after(make_spec(), storage, groups, steps=1)
+    async with started(make_spec(trainer={"dtype": "bfloat16"}, optimizer={"learningRate": 1e-7}), storage) as learner:
+        await learner.train_step(groups)
+        directory = await learner.save_weights(1)
+        await learner.save_checkpoint(1, {})
+    assert {tensor.dtype for tensor in load_file(directory / "model.safetensors").values()} == {torch.bfloat16}
+    assert exact.keys() == load_file(directory / "model.safetensors").keys()
+    async with started(make_spec(), storage) as learner:  # float32, to see the masters
+        await learner.load_latest()
+        masters = load_file(await learner.save_weights(2) / "model.safetensors")
+    moved = largest_gap(masters, load_file(storage / "model" / "model.safetensors"))
+    assert 0 < moved < 1e-6  # far below what bfloat16 could hold
+
+
+async def test_a_gradient_that_is_no_number_stops_the_run_and_spares_the_weights(make_spec, storage, groups) -> None:
+    segment = groups[0][0].segments[0]
+    poisoned = replace(segment, logprobs=np.full_like(segment.logprobs, np.nan))
+    broken = [[replace(groups[0][0], segments=(poisoned,)), *groups[0][1:]]]
+    async with started(make_spec(), storage) as learner:
+        with pytest.raises(TrainingDivergedError):
+            await learner.train_step(broken)
+        weights = load_file(await learner.save_weights(1) / "model.safetensors")
+    assert largest_gap(weights, load_file(storage / "model" / "model.safetensors")) == 0
+
+
+@pytest.mark.parametrize(
+    ("trainer", "field"),
+    [
+        pytest.param({"sequenceParallel": 2}, "sequenceParallel", id="sequence-parallel"),
+        pytest.param({"cpuOffload": True}, "cpuOffload", id="offload-on-cpu"),
+    ],
+)
+async def test_what_cannot_be_trained_is_refused_at_start(make_spec, storage, trainer, field: str) -> None:
+    with pytest.raises(UnsupportedError, match=field):
+        async with started(make_spec(trainer=trainer), storage):
+            pass
