@@ -27,6 +27,7 @@ def helm(cluster_tool: Tool, tmp_path_factory: pytest.TempPathFactory) -> Callab
     program = cluster_tool.binaries.path("helm")
     home = tmp_path_factory.mktemp("helm")
     environment = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+    environment["HOME"] = str(home)
 
     def run(*arguments: str, kubeconfig: Path | None = None) -> str:
         where = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
