@@ -12,7 +12,10 @@ PREPARE_TIMEOUT_SECONDS = 120.0
 
 # Attributes in .git/info outrank those of the tree: no line ending conversion, no filters, no custom diff drivers.
 ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff"
-GIT = "git -c safe.directory=* -c core.autocrlf=false -c core.hooksPath=/dev/null -c gc.auto=0"
+GIT = (
+    "git -c safe.directory=* -c core.autocrlf=false -c core.hooksPath=/dev/null -c core.fsmonitor=false "
+    "-c core.fileMode=true -c gc.auto=0"
+)
 IDENTITY = "-c user.name=sweyard -c user.email=sweyard@localhost -c commit.gpgsign=false"
 
 

@@ -24,7 +24,7 @@ class Edit:
 
     line: int
     halves: str
-    """`old|new`; where the code itself has bars, the line decides which bar parts them."""
+    """`old|new`; where the code itself has bars, old is the longest text that the line holds once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def parse_call(reply: str) -> Edit | Done | None:
 def replace_in_line(line: str, halves: str) -> tuple[str, str]:
     """The line with the text replaced, and what to say. An unchanged line comes with the reason."""
     splits = [(halves[:bar], halves[bar + 1 :]) for bar, letter in enumerate(halves) if letter == "|"]
-    for old, new in splits:
+    for old, new in reversed(splits):
         if old and line.count(old) == 1:
             return line.replace(old, new), OK
     places = max((line.count(old) for old, _ in splits if old), default=0)

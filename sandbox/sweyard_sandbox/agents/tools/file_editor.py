@@ -6,11 +6,11 @@ from collections import defaultdict
 
 from sweyard_sandbox.agents.tools.arguments import Arguments, ToolError, integer, required
 from sweyard_sandbox.agents.tools.observation import shorten
-from sweyard_sandbox.runtime import Sandbox
+from sweyard_sandbox.runtime import Result, Sandbox
 
 COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
 SNIPPET_LINES = 4
-LIST_TIMEOUT_SECONDS = 30.0
+SHELL_TIMEOUT_SECONDS = 30.0
 
 
 class FileEditor:
@@ -38,6 +38,8 @@ class FileEditor:
             raise ToolError(f"{path} is a directory") from None
         except PermissionError:
             raise ToolError(f"{path} may not be read or written") from None
+        except OSError as error:
+            raise ToolError(f"{path}: {error.strerror}") from None
 
     def _absolute(self, path: str) -> str:
         if not path or "\0" in path:
@@ -54,16 +56,18 @@ class FileEditor:
 
     async def _list(self, path: str) -> str:
         command = f"find {shlex.quote(path)} -maxdepth 2 -not -path '*/.*' -not -name __pycache__ | sort"
-        return shorten((await self.sandbox.run(command, timeout_seconds=LIST_TIMEOUT_SECONDS)).text.rstrip())
+        return shorten((await self._shell(command)).text.rstrip())
+
+    async def _shell(self, command: str) -> Result:
+        return await self.sandbox.run(command, timeout_seconds=SHELL_TIMEOUT_SECONDS)
 
     async def _create(self, path: str, arguments: Arguments) -> str:
         text = required(arguments, "file_text")
-        try:
-            await self.sandbox.read(path, cap_bytes=1)
-        except FileNotFoundError:
-            await self.sandbox.write(path, _encode(text))
-            return f"{path} is created."
-        raise ToolError(f"{path} exists; change it with str_replace, or remove it first")
+        if (await self._shell(f"test -e {shlex.quote(path)}")).exit_code == 0:
+            raise ToolError(f"{path} exists; change it with str_replace, or remove it first")
+        # The call syntax takes the last newline away; a text file ends with one.
+        await self.sandbox.write(path, _encode(text if text.endswith("\n") or not text else f"{text}\n"))
+        return f"{path} is created."
 
     async def _str_replace(self, path: str, arguments: Arguments) -> str:
         old, new = required(arguments, "old_str"), arguments.get("new_str", "")
@@ -90,12 +94,17 @@ class FileEditor:
     async def _undo_edit(self, path: str, arguments: Arguments) -> str:
         if not self.earlier[path]:
             raise ToolError(f"there is no edit of {path} to undo")
-        await self.sandbox.write(path, self.earlier[path].pop())
+        await self._write(path, self.earlier[path].pop())
         return f"The last edit of {path} is undone."
 
     async def _save(self, path: str, before: bytes, text: str) -> None:
-        await self.sandbox.write(path, _encode(text))
+        await self._write(path, _encode(text))
         self.earlier[path].append(before)
+
+    async def _write(self, path: str, data: bytes) -> None:
+        """Change a file that exists; it stays executable if it was."""
+        mode = (await self._shell(f"stat -c %a {shlex.quote(path)}")).text.strip()
+        await self.sandbox.write(path, data, mode=int(mode, 8))
 
     async def _shown(self, path: str, line: int, num_lines: int) -> str:
         lines = await self._lines(path)
