@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 GROUP_ESTIMATORS = ("grpo", "rloo", "dr_grpo", "gspo")
 """Estimators that compare the attempts of one group."""
 
-SCRIPTED_AGENTS = ("r2e", "short")
+SCRIPTED_AGENTS = ("short",)
 """Agents with a scripted solver, whose conversations a scripted warm-up imitates."""
 
 
