@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .errors import ClusterError
 
 SLOTS = 60
-MAX_NODES = 200
+MAX_NODES = 60
 FIRST_PORT = 23000
 PORTS_PER_SLOT = 10
 API_PORT = 6443
@@ -83,7 +83,8 @@ class Addresses:
         return f"172.29.{self.slot}.{10 + index}"
 
     def node_pods(self, index: int) -> str:
-        return f"10.{64 + self.slot}.{index}.0/24"
+        """The node's share of the pod network, with room for 1000 pods."""
+        return f"10.{64 + self.slot}.{4 * index}.0/22"
 
     def node_link(self, index: int) -> str:
         """Name of the host's end of the node's cable, within the kernel's 15 characters."""

@@ -1,19 +1,28 @@
 """From nothing to a cluster and back: `up` brings about what is missing, `down` removes everything."""
 
+import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from . import cgroups, host, network
+from .addons import PROVISIONER, apply_addons, start_provisioner
 from .api import Kubectl
 from .binaries import Binaries
 from .control_plane import ControlPlane
 from .errors import ClusterError
+from .fake_nodes import FakeNodes
 from .locking import exclusive
+from .node import Node
 from .paths import Cache, ClusterPaths
 from .processes import ProcessTable
-from .slots import take_slot
+from .registry import Registry
+from .slots import clusters, take_slot
 from .spec import ClusterSpec, check_request, grown, read_spec, write_spec
 from .terminal import Progress
+
+READY_TIMEOUT = "120s"
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,6 @@ class Tool:
     def processes(self, paths: ClusterPaths) -> ProcessTable:
         return ProcessTable(paths.processes, paths.logs, str(paths.root))
 
-    def control_plane(self, spec: ClusterSpec) -> ControlPlane:
-        paths = self.cache.cluster(spec.name)
-        return ControlPlane(spec, paths, self.binaries, self.processes(paths))
-
     def kubectl(self, name: str) -> Kubectl:
         return Kubectl(self.binaries.path("kubectl"), self.cache.cluster(name).kubeconfig, self.environment)
 
@@ -42,38 +47,132 @@ class Tool:
         """The spec of an existing cluster; raises ClusterError if there is none."""
         if spec := read_spec(self.cache.cluster(name).spec):
             return spec
-        up = f"python -m sweyard_cluster up --name {name}"
-        raise ClusterError(f"there is no cluster {name!r}; make it with: {up}")
+        raise ClusterError(f"there is no cluster {name!r}; make it with: python -m sweyard_cluster up --name {name}")
+
+    def parts(self, spec: ClusterSpec) -> "Parts":
+        paths = self.cache.cluster(spec.name)
+        return Parts(spec, paths, self.binaries, self.processes(paths))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one cluster."""
+
+    spec: ClusterSpec
+    paths: ClusterPaths
+    binaries: Binaries
+    processes: ProcessTable
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        return ControlPlane(self.spec, self.paths, self.binaries, self.processes)
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.spec, self.paths, self.binaries, self.processes)
+
+    @property
+    def fake_nodes(self) -> FakeNodes:
+        return FakeNodes(self.spec, self.paths, self.binaries, self.processes)
+
+    def node(self, index: int) -> Node:
+        return Node(self.spec, index, self.paths, self.binaries, self.processes)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node(index) for index in range(1, self.spec.nodes + 1)]
 
 
 def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = False) -> ClusterSpec:
     """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only."""
     check_request(name, nodes, fake_nodes)
-    paths = tool.cache.cluster(name)
+    if nodes:
+        host.require_root("a cluster with nodes")
+        host.ensure_packages(host.NODE_PACKAGES, tool.progress)
     groups = ["control-plane", *(["node"] if nodes else []), *(["fake-nodes"] if fake_nodes else [])]
     tool.binaries.ensure(groups, tool.progress)
+    paths = tool.cache.cluster(name)
     with exclusive(paths.lock):
         existing = read_spec(paths.spec)
-        spec = grown(existing, nodes, fake_nodes, audit) if existing else take_slot(
-            tool.cache, name, nodes, fake_nodes, audit
-        )  # fmt: skip
+        spec = grown(existing, nodes, fake_nodes, audit) if existing else None
+        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit)
         write_spec(paths.spec, spec)
         tool.processes(paths).stop_strays()
-        with tool.progress.step("control plane"):
-            tool.control_plane(spec).start()
+        bring_up(tool, spec)
     return spec
+
+
+def bring_up(tool: Tool, spec: ClusterSpec) -> None:
+    parts, kubectl = tool.parts(spec), tool.kubectl(spec.name)
+    if spec.nodes:
+        network.raise_sysctls(parts.paths.sysctls)
+        network.bridge_up(spec.addresses)
+    with tool.progress.step("control plane"):
+        parts.control_plane.start()
+    if spec.nodes:
+        with tool.progress.step("registry"):
+            parts.registry.start()
+            apply_addons(spec, parts.registry, kubectl)
+            start_provisioner(parts.paths, parts.processes, dict(tool.environment))
+        with tool.progress.step(f"nodes {', '.join(spec.node_names)}" if spec.nodes < 6 else f"{spec.nodes} nodes"):
+            start_nodes(parts, kubectl)
+        with tool.progress.step("cluster DNS"):
+            kubectl.run("-n", "kube-system", "rollout", "status", "deployment/coredns", f"--timeout={READY_TIMEOUT}")
+    if spec.fake_nodes:
+        with tool.progress.step(f"{spec.fake_nodes} simulated nodes"):
+            parts.fake_nodes.start(kubectl)
+
+
+def start_nodes(parts: Parts, kubectl: Kubectl) -> None:
+    """Start nodes together, as many at a time as there are cores, and wait until all are Ready."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(Node.start, parts.nodes))
+    names = [f"node/{name}" for name in parts.spec.node_names]
+    kubectl.run("wait", "--for=create", *names, f"--timeout={READY_TIMEOUT}")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(Node.start_policy, parts.nodes))
+    kubectl.run("wait", "--for=condition=Ready", *names, f"--timeout={READY_TIMEOUT}")
 
 
 def down(tool: Tool, name: str) -> bool:
     """Remove the cluster and all it made; False if there was none."""
     paths = tool.cache.cluster(name)
+    if not paths.root.exists():
+        return False
     with exclusive(paths.lock):
-        existed = paths.root.exists()
-        if spec := read_spec(paths.spec):
-            with tool.progress.step("control plane stopped"):
-                tool.control_plane(spec).stop()
-        tool.processes(paths).stop_strays()
-        if existed:
-            shutil.rmtree(paths.root)
-    paths.lock.unlink(missing_ok=True)
-    return existed
+        spec = read_spec(paths.spec)
+        if spec and spec.nodes:
+            host.require_root("taking down a cluster with nodes")
+        with tool.progress.step(f"taking down {name}"):
+            if spec:
+                take_down(tool.parts(spec))
+            tool.processes(paths).stop_strays()
+            if spec and spec.nodes:
+                remove_from_host(tool, spec)
+            shutil.rmtree(paths.root, ignore_errors=False)
+        paths.lock.unlink()
+    return True
+
+
+def take_down(parts: Parts) -> None:
+    parts.fake_nodes.stop()
+    parts.processes.stop(PROVISIONER)
+    for node in parts.nodes:
+        node.power_off()
+    parts.control_plane.stop()
+    if parts.spec.nodes:
+        parts.registry.stop()
+
+
+def remove_from_host(tool: Tool, spec: ClusterSpec) -> None:
+    """Cgroups, bridge and rules; kernel settings go back when no other cluster needs them."""
+    cgroups.remove(spec.addresses.bridge)
+    network.bridge_down(spec.addresses)
+    paths = tool.cache.cluster(spec.name)
+    others = [other for _, other in clusters(tool.cache) if other.name != spec.name and other.nodes]
+    if not others:
+        network.restore_sysctls(paths.sysctls)
+    elif paths.sysctls.exists():
+        heir = tool.cache.cluster(others[0].name).sysctls
+        if not heir.exists():
+            shutil.copy(paths.sysctls, heir)

@@ -92,5 +92,9 @@ class ClusterPaths:
     def users(self) -> Path:
         return self.root / "users"
 
+    @property
+    def sysctls(self) -> Path:
+        return self.root / "sysctls.json"
+
     def node(self, node: str) -> Path:
         return self.root / "nodes" / node

@@ -1,0 +1,107 @@
+"""The cluster's bridge on the host, the cables to its nodes, and the way out for pods."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from .addresses import Addresses
+from .errors import ClusterError
+
+SYSCTLS = {"net/ipv4/ip_forward": 1, "fs/inotify/max_user_instances": 8192, "fs/inotify/max_user_watches": 524288}
+"""Least values that nodes need of the host's kernel."""
+
+
+def command(*arguments: str, input_text: str | None = None) -> str:
+    """Standard output of a system program; raises ClusterError with what it said on failure."""
+    done = subprocess.run(arguments, input=input_text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ClusterError(f"{' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def link_exists(name: str) -> bool:
+    return Path(f"/sys/class/net/{name}").exists()
+
+
+def raise_sysctls(saved: Path, kernel: Path = Path("/proc/sys")) -> None:
+    """Raise kernel settings to what nodes need, keeping the former values in the file `saved`."""
+    former = {name: int((kernel / name).read_text()) for name in SYSCTLS}
+    raised = {name: least for name, least in SYSCTLS.items() if former[name] < least}
+    if raised:
+        earlier = json.loads(saved.read_text()) if saved.exists() else {}
+        saved.write_text(json.dumps({name: former[name] for name in raised} | earlier))
+    for name, value in raised.items():
+        (kernel / name).write_text(str(value))
+
+
+def restore_sysctls(saved: Path, kernel: Path = Path("/proc/sys")) -> None:
+    if saved.exists():
+        for name, value in json.loads(saved.read_text()).items():
+            (kernel / name).write_text(str(value))
+
+
+def nat_table(addresses: Addresses) -> str:
+    """nftables text: what leaves the cluster for the world does so under the host's address."""
+    ours = ", ".join(addresses.networks)
+    table = f"ip {addresses.bridge}"
+    return (
+        f"table {table} {{}}\ndelete table {table}\ntable {table} {{\n"
+        "  chain postrouting {\n    type nat hook postrouting priority srcnat;\n"
+        f'    ip saddr {{ {ours} }} ip daddr != {{ {ours} }} oifname != "{addresses.bridge}" masquerade\n  }}\n}}\n'
+    )
+
+
+def bridge_up(addresses: Addresses) -> None:
+    """Make the bridge with the host's address on it, and the rule for the way out; repeatable."""
+    bridge = addresses.bridge
+    if not link_exists(bridge):
+        command("ip", "link", "add", bridge, "type", "bridge")
+    command("ip", "address", "replace", f"{addresses.host}/24", "dev", bridge)
+    command("ip", "link", "set", bridge, "up")
+    command("nft", "-f", "-", input_text=nat_table(addresses))
+
+
+def bridge_down(addresses: Addresses) -> None:
+    """Remove the bridge, its routes with it, and the rule."""
+    if link_exists(addresses.bridge):
+        command("ip", "link", "delete", addresses.bridge)
+    table = f"ip {addresses.bridge}"
+    command("nft", "-f", "-", input_text=f"table {table} {{}}\ndelete table {table}\n")
+
+
+def connect_node(addresses: Addresses, index: int, node_pid: int) -> None:
+    """Lay the cable between the bridge and the network namespace of `node_pid`; repeatable."""
+    cable = addresses.node_link(index)
+    inside = ["nsenter", f"--net=/proc/{node_pid}/ns/net"]
+    if not link_exists(cable):
+        command("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(node_pid))
+    command("ip", "link", "set", cable, "master", addresses.bridge, "up")
+    lines = [
+        "link set lo up",
+        f"address replace {addresses.node(index)}/24 dev eth0",
+        "link set eth0 up",
+        f"route replace default via {addresses.host}",
+    ]
+    command(*inside, "ip", "-batch", "-", input_text="\n".join(lines) + "\n")
+    command(*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+    command("ip", "route", "replace", addresses.node_pods(index), "via", addresses.node(index))
+
+
+def disconnect_node(addresses: Addresses, index: int) -> None:
+    """Remove the cable and the route to the node's pods."""
+    if link_exists(addresses.node_link(index)):
+        command("ip", "link", "delete", addresses.node_link(index))
+    if link_exists(addresses.bridge):
+        shown = command("ip", "route", "show", addresses.node_pods(index))
+        if shown.strip():
+            command("ip", "route", "delete", addresses.node_pods(index))
+
+
+def set_cable(addresses: Addresses, index: int, plugged: bool) -> None:
+    """Network loss and its repair: the cable keeps its place but carries nothing."""
+    command("ip", "link", "set", addresses.node_link(index), "up" if plugged else "down")
+
+
+def cable_plugged(addresses: Addresses, index: int) -> bool:
+    flags = Path(f"/sys/class/net/{addresses.node_link(index)}/flags")
+    return flags.exists() and bool(int(flags.read_text(), 16) & 1)

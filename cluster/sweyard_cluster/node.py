@@ -1,0 +1,122 @@
+"""One real node: namespaces held by a small first process, and in them containerd, kubelet, proxy and policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cgroups, network
+from .binaries import Binaries
+from .errors import ClusterError
+from .node_config import CONTAINERD_SOCKET, NodeFiles
+from .paths import ClusterPaths
+from .pki import issue, write_kubeconfig
+from .policy import kube_router_command, policy_enforced
+from .processes import ProcessTable, end_process, identify, only_child
+from .spec import ClusterSpec, node_name
+
+OWN_DIRECTORIES = ("kubelet", "pods", "containers", "cni-state", "containerd")
+SOCKET_SECONDS = 60.0
+POLICY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """Node `index` of a cluster."""
+
+    spec: ClusterSpec
+    index: int
+    paths: ClusterPaths
+    binaries: Binaries
+    processes: ProcessTable
+
+    @property
+    def name(self) -> str:
+        return node_name(self.index)
+
+    @property
+    def files(self) -> NodeFiles:
+        state = self.paths.node(self.name)
+        return NodeFiles(self.name, self.index, self.spec.addresses, state, self.paths.pki)
+
+    @property
+    def powered(self) -> bool:
+        return self.processes.running(self.name) is not None
+
+    def start(self) -> None:
+        """Start what does not run of the node; repeatable, and the way to heal a failed node."""
+        self._write_files()
+        cgroups.make(self.files.cgroup)
+        pid = self._power_on()
+        network.connect_node(self.spec.addresses, self.index, pid)
+        state, programs = self.files.state, self.binaries
+        self._inside("containerd", str(programs.path("containerd")), "-c", f"{state}/containerd.toml")
+        socket = Path(f"/proc/{pid}/root{CONTAINERD_SOCKET}")
+        self.processes.wait(f"{self.name}-containerd", socket.exists, SOCKET_SECONDS)
+        self._inside("kubelet", str(programs.path("kubelet")), f"--config={state}/kubelet.yaml",
+                     f"--kubeconfig={state}/kubelet.kubeconfig", f"--hostname-override={self.name}",
+                     f"--node-ip={self.spec.addresses.node(self.index)}")  # fmt: skip
+        self._inside("kube-proxy", str(programs.path("kube-proxy")), f"--config={state}/kube-proxy.yaml")
+
+    def start_policy(self) -> None:
+        """Start the enforcer of NetworkPolicy and wait until it is at work; it needs the Node object to exist."""
+        command = kube_router_command(self.binaries.path("kube-router"), self.files, self.spec)
+        self._inside("kube-router", *command)
+        address = self.spec.addresses.node(self.index)
+        self.processes.wait(f"{self.name}-kube-router", lambda: policy_enforced(address), POLICY_SECONDS)
+
+    def power_off(self) -> None:
+        """End everything of the node at once, as a power cut does; its disk stays."""
+        if record := self.processes.running(self.name):
+            # The first process takes the whole pid namespace with it.
+            if first := identify(only_child(record.pid)):
+                end_process(first, grace_seconds=0)
+            end_process(record, grace_seconds=5)
+        for name in self.processes.names():
+            if name == self.name or name.startswith(f"{self.name}-"):
+                self.processes.stop(name)
+        network.disconnect_node(self.spec.addresses, self.index)
+
+    def _power_on(self) -> int:
+        """Pid, on the host, of the node's first process."""
+        pause = str(self.binaries.path("pause"))
+        command = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
+                   "--propagation", "private", "bash", f"{self.files.state}/enter.sh", pause]  # fmt: skip
+        record = self.processes.start(self.name, command, self._environment())
+        pid = only_child(record.pid)
+
+        def entered() -> bool:
+            first = identify(pid)
+            return first is not None and first.executable == pause
+
+        self.processes.wait(self.name, entered, SOCKET_SECONDS)
+        return pid
+
+    def enter_command(self) -> list[str]:
+        """What to put before a command to run it inside the node; raises ClusterError if it is powered off."""
+        record = self.processes.running(self.name)
+        if record is None:
+            raise ClusterError(f"{self.name} is powered off; heal it first")
+        target = str(only_child(record.pid))
+        return ["nsenter", "--target", target, "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
+
+    def _inside(self, program: str, *command: str) -> None:
+        self.processes.start(f"{self.name}-{program}", [*self.enter_command(), *command], self._environment())
+
+    def _environment(self) -> Mapping[str, str]:
+        # containerd looks for its shim in PATH.
+        path = f"{self.binaries.path('containerd').parent}:{self.binaries.environment.get('PATH', '')}"
+        return {**self.binaries.environment, "PATH": f"{path}:/usr/sbin:/sbin"}
+
+    def _write_files(self) -> None:
+        state, pki = self.files.state, self.paths.pki
+        for directory in OWN_DIRECTORIES:
+            (state / directory).mkdir(parents=True, exist_ok=True)
+        for file, text in self.files.texts().items():
+            (state / file).parent.mkdir(parents=True, exist_ok=True)
+            (state / file).write_text(text)
+        issue(pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}",
+              [f"IP:{self.spec.addresses.node(self.index)}", f"DNS:{self.name}"])  # fmt: skip
+        issue(pki, "kube-proxy", "/CN=system:kube-proxy")
+        issue(pki, "kube-router", "/CN=sweyard:kube-router")
+        for user, file in ((self.name, "kubelet"), ("kube-proxy", "kube-proxy"), ("kube-router", "kube-router")):
+            write_kubeconfig(state / f"{file}.kubeconfig", self.spec.api_url, pki, user, self.spec.name)
