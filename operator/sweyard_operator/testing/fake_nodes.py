@@ -40,31 +40,34 @@ class FakeNodes:
 
     def step(self) -> None:
         """Everything that is due now."""
-        now = self.api.now()
+        now, version = self.api.now(), self.api.store.version
         for name in self.names:
             self._report(name)
+        living = {entry["metadata"]["uid"] for entry in self.api.store.objects.values()}
         for (resource, _, _), item in list(self.api.store.objects.items()):
-            if not self._collect(resource, item) and resource == PODS:
+            if not self._collect(resource, item, living) and resource == PODS:
                 self._advance(item, now)
-        self.api.touch()
+        if self.api.store.version != version:
+            self.api.touch()
 
     def _report(self, name: str) -> None:
-        node = self.api.store.get((NODES, None, name))
-        assert node is not None
-        status = "Unknown" if name in self.lost else "True"
-        node["status"] = {"conditions": [{"type": "Ready", "status": status}]}
-        self.api.store.put(NODES, node)
+        status = {"conditions": [{"type": "Ready", "status": "Unknown" if name in self.lost else "True"}]}
+        node = self.api.store.objects[NODES, None, name]
+        if node.get("status") != status:
+            self.api.store.put(NODES, {**node, "metadata": dict(node["metadata"]), "status": status})
 
-    def _collect(self, resource: Resource, item: dict[str, Any]) -> bool:
+    def _collect(self, resource: Resource, item: dict[str, Any], living: set[str]) -> bool:
         """Garbage: every owner is gone."""
         owners = item["metadata"].get("ownerReferences") or ()
-        living = {entry["metadata"]["uid"] for entry in self.api.store.objects.values()}
         if not owners or any(owner["uid"] in living for owner in owners):
             return False
         self.api.store.remove((resource, item["metadata"]["namespace"], item["metadata"]["name"]))
         return True
 
     def _advance(self, pod: dict[str, Any], now: datetime) -> None:
+        is_settled = "deletionTimestamp" not in pod["metadata"] and (pod.get("status") or {}).get("phase") != "Pending"
+        if is_settled and pod["spec"].get("nodeName") not in (None, *self.lost):
+            return
         pod = self.api.store.get((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])) or pod
         node = pod["spec"].get("nodeName")
         if node is None:
