@@ -15,6 +15,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import DONE, USER_FAULT, exit_code_of
+from sweyard_trainer.run import needs_ray, run_training
 
 TERMINATION_LOG = Path("/dev/termination-log")
 JOIN_DEADLINE_SECONDS = 600.0
@@ -35,8 +36,6 @@ def main() -> int:
 
 def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     """Rank 0: the main loop."""
-    from sweyard_trainer.run import run_training
-
     mark = gang.end_mark(environment.storage, environment.attempt)
     code = 1
     try:
@@ -62,11 +61,6 @@ def follow(environment: Environment) -> int:
     code = gang.wait_for_mark(mark, is_alive=gang.ray_is_alive)
     gang.leave()
     return code
-
-
-def needs_ray(spec: TrainingRunSpec) -> bool:
-    """One process does without."""
-    return spec.trainer.replicas * spec.trainer.processes_per_replica > 1 or spec.rollout.workers > 1
 
 
 def tell_why(sentence: str) -> None:

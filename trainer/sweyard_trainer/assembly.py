@@ -20,14 +20,14 @@ from sweyard_trainer.trajectory import Segment
 from sweyard_trainer.warmup import recorded_demonstrations, scripted_demonstrations
 
 
-def assemble_run(
+async def assemble_run(
     spec: TrainingRunSpec,
     environment: Environment,
     learner: Trains,
     publish: Callable[[int], Awaitable[None]],
     sink: StatusSink | None,
 ) -> Run:
-    """Load the tasks and make the workers; nothing runs yet. Needs a running event loop.
+    """Load the tasks and make the workers; nothing runs yet.
 
     Raises DatasetError, TaskFormatError, TemplateUnfitError with a sentence for the user.
     """
@@ -44,7 +44,7 @@ def assemble_run(
         eval_tasks=eval_tasks,
         demonstrations=lambda: make_demonstrations(spec, environment.storage / "model", train_tasks),
         learner=learner,
-        pool=WorkerPool(make_workers(spec, environment), spec.rollout.max_concurrent),
+        pool=WorkerPool(await make_workers(spec, environment), spec.rollout.max_concurrent),
         publish=publish,
         progress=RunProgress(reporter, plan_phases(spec, attempts), spec.steps),
     )

@@ -22,6 +22,7 @@ class Environment:
     engine_urls: tuple[str, ...] = ()
     """Engines that are servers; empty: an engine in this process."""
     engine_api_key: str | None = None
+    hub_token: str | None = None
     gateway_url: str = ""
     gateway_admin_url: str = ""
     head_address: str = ""
@@ -47,6 +48,7 @@ class Environment:
             attempt=int(variables["SWEYARD_ATTEMPT"]),
             engine_urls=tuple(url for url in variables.get("SWEYARD_ENGINE_URLS", "").split(",") if url),
             engine_api_key=variables.get("SWEYARD_ENGINE_API_KEY"),
+            hub_token=variables.get("HF_TOKEN"),
             gateway_url=variables.get("SWEYARD_GATEWAY_URL", ""),
             gateway_admin_url=variables.get("SWEYARD_GATEWAY_ADMIN_URL", ""),
             head_address=variables["SWEYARD_HEAD_ADDRESS"],

@@ -65,6 +65,7 @@ def local_environment(
         storage=output.resolve(),
         engine_urls=tuple(url for url in urls if url),
         engine_api_key=variables.get("SWEYARD_ENGINE_API_KEY"),
+        hub_token=variables.get("HF_TOKEN"),
         datasets=tuple(datasets),
         allow_unisolated=allow_unisolated,
     )

@@ -25,7 +25,20 @@ async def run_training(
         sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
     learner = make_learner(spec, environment.storage)
     publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
-    loop = TrainingLoop(assemble_run(spec, environment, learner, publish, sink))
+    loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
     for number in stop_signals:
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     return await loop.run()
+
+
+def needs_ray(spec: TrainingRunSpec) -> bool:
+    """One learner process and one rollout worker do without."""
+    return spec.trainer.replicas * spec.trainer.processes_per_replica > 1 or spec.rollout.workers > 1
+
+
+def _connect_to_ray(environment: Environment) -> None:
+    """To the gang's own cluster of pods, or to one made here for this process."""
+    import ray
+
+    address = "auto" if environment.on_cluster else "local"
+    ray.init(address=address, include_dashboard=False, log_to_driver=True, logging_level="WARNING")

@@ -19,6 +19,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.algorithm.learning_signal import has_signal
+from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.evaluation import SourceResult, evaluate_source
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics, prefixed, rollout_metrics
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_STEPS_WITHOUT_SIGNAL = 5
-"""With dynamic sampling: so many steps in a row in which no group had signal end the run."""
+"""So many steps in a row without any signal end the run, with dynamic sampling or if there was nothing to train."""
 
 
 class NoSignalError(SweyardError, ValueError):
@@ -220,10 +221,20 @@ class TrainingLoop:
         self._count_silent_steps(with_signal)
         rolled = time.monotonic()
         self._run.progress.update(message=f"step {number}: training")
-        trained = await self._run.learner.train_step(rollouts.groups)
+        trained = await self._train(rollouts.groups)
         figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began))
         times = {"time/rollout_seconds": rolled - began, "time/train_seconds": time.monotonic() - rolled}
         return {**figures, **prefixed("train", trained), **times}
+
+    async def _train(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
+        """A batch of which nothing can be trained is a step without an update, but not time and again."""
+        try:
+            return await self._run.learner.train_step(groups)
+        except NothingToTrainError as error:
+            if self._state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
+                raise
+            logger.warning("step %d trains nothing: %s", self._state.step + 1, error)
+            return {"updates": 0.0}
 
     async def _collect(self, number: int) -> StepRollouts:
         """The step's rollouts; if it is stopped, the next life draws the same tasks again."""

@@ -7,7 +7,9 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.grading.cache import GradingCache
 from sweyard_sandbox.grading.extract import extract_patch
+from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
+from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.prepare import prepare_sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -15,24 +17,25 @@ from sweyard_trainer.engine.embedded import TransformersEngine
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.environment import Environment
+from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.gateway.build import gateway_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
 
 
-def make_workers(spec: TrainingRunSpec, environment: Environment) -> list[Worker]:
+async def make_workers(spec: TrainingRunSpec, environment: Environment) -> list[Worker]:
     """One worker lives in this process; more are Ray actors, each with a holder of its own."""
     if spec.rollout.workers == 1:
-        return [make_local_worker(spec, environment, 0)]
+        return [await make_local_worker(spec, environment, 0)]
     from sweyard_trainer.rollout.ray_worker import RayWorker
 
     return [RayWorker(spec, environment, index) for index in range(spec.rollout.workers)]
 
 
-def make_local_worker(spec: TrainingRunSpec, environment: Environment, index: int) -> LocalWorker:
-    """Worker `index` of the run, in this process. Needs a running event loop."""
-    runtime = make_worker_runtime(spec, environment, index)
+async def make_local_worker(spec: TrainingRunSpec, environment: Environment, index: int) -> LocalWorker:
+    """Worker `index` of the run, in this process."""
+    runtime = await make_worker_runtime(spec, environment, index)
     embedded = make_embedded_engines(spec, environment)
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     bench = Workbench(
@@ -71,12 +74,14 @@ def make_gateway_client(
     return InProcessGateway(gateway, engines, lineage=str(environment.attempt), new_token=_nonce)
 
 
-def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, index: int) -> Runtime:
+async def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, index: int) -> Runtime:
     """Where this worker's sandboxes come from; on a cluster each worker is a holder of its own."""
     kind = spec.sandboxes.runtime or ("kubernetes" if environment.on_cluster else "local")
     if kind == "local":
         return _local_runtime(spec, environment)
-    raise NotImplementedError(f"sandboxes.runtime: {kind!r} is not part of this version")
+    if kind == "kubernetes":
+        return KubernetesRuntime(await Pool.connect(namespace=environment.namespace, name=environment.pool))
+    raise UnsupportedError(f"sandboxes.runtime: {kind!r} is not part of this version; use kubernetes or local")
 
 
 def _local_runtime(spec: TrainingRunSpec, environment: Environment) -> Runtime:

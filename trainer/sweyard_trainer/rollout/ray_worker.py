@@ -25,7 +25,7 @@ class WorkerActor:
     async def start(self) -> None:
         from sweyard_trainer.rollout.build import make_local_worker
 
-        self._worker = make_local_worker(self._spec, self._environment, self._index)
+        self._worker = await make_local_worker(self._spec, self._environment, self._index)
         await self._worker.start()
 
     async def call(self, method: str, *arguments: Any) -> Any:
