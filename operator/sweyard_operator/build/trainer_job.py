@@ -57,7 +57,7 @@ def build_trainer_service(run: RunContext) -> Manifest:
 def build_trainer_job(
     run: RunContext, settings: RunSettings, *, attempt: int, restarts: int, gateway_ip: str | None
 ) -> Manifest:
-    """Indexed Job of one attempt; sandboxes, which have no DNS, reach the gateway by `gateway_ip` (None: no gateway)."""
+    """Indexed Job of one attempt; sandboxes, which have no DNS, reach the gateway by its IP (None: no gateway)."""
     metadata = owned_metadata(run, trainer_job_name(run.name, attempt), COMPONENT_TRAINER)
     metadata["labels"][LABEL_ATTEMPT] = str(attempt)
     metadata["annotations"] = {ANNOTATION_RESTARTS: str(restarts)}

@@ -19,7 +19,7 @@ from sweyard_operator.conditions import parse_time
 from sweyard_operator.observe.pod_state import is_waiting_silently, read_pod
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
-from sweyard_operator.observe.warnings import observe_warnings
+from sweyard_operator.observe.warning_events import observe_warnings
 from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.resources import (
     CONFIG_MAPS,

@@ -41,10 +41,11 @@ class Children:
     """Wanted names that somebody else's objects have, with their kinds."""
 
 
-def build_foundation(run: RunContext, settings: RunSettings) -> list[Manifest]:
+def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool = False) -> list[Manifest]:
     """What must be there before any pod: policies above all, since a pod may run before a policy that comes late."""
     maybe = [
-        build_config_map(run),
+        # Immutable, and dear to write as YAML: not made again to be compared.
+        None if has_config else build_config_map(run),
         build_service_account(run),
         *build_role_bindings(run),
         build_claim(run),

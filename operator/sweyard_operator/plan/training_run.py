@@ -8,7 +8,7 @@ an engine or a sandbox.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sweyard_api.constants import gateway_name
+from sweyard_api.constants import config_map_name, gateway_name
 from sweyard_api.problem import InvalidSpecError
 from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, RunSettings
 from sweyard_operator.build.trainer_job import build_trainer_job
@@ -47,7 +47,7 @@ from sweyard_operator.plan.run_status import (
 from sweyard_operator.plan.stages import plan_images, plan_sandboxes
 from sweyard_operator.plan.suspend import plan_suspended
 from sweyard_operator.plan.trainer import plan_trainer
-from sweyard_operator.resources import SERVICES, Manifest
+from sweyard_operator.resources import CONFIG_MAPS, SERVICES, Manifest
 
 _POLL_SECONDS = 10.0
 """While something is awaited: events of pods are read, not watched."""
@@ -108,7 +108,8 @@ def _find_end(work: _Pass) -> Ended | None:
 
 def _plan_active(work: _Pass) -> Plan:
     run, snapshot, now = work.run, work.snapshot, work.now
-    foundation = plan_children(snapshot, build_foundation(run, work.settings))
+    has_config = snapshot.owned(CONFIG_MAPS, config_map_name(run.name)) is not None
+    foundation = plan_children(snapshot, build_foundation(run, work.settings, has_config=has_config))
     servers = plan_children(snapshot, build_servers(run, work.settings))
     job = plan_children(snapshot, _next_job(work))
     obstacle = find_obstacle(snapshot, [*foundation.conflicts, *servers.conflicts, *job.conflicts])

@@ -1,0 +1,284 @@
+"""From apply to a running trainer: what exists at each stage, and what the conditions say."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    IMAGE_CACHES,
+    JOBS,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    ROLE_BINDINGS,
+    ROLLOUT_POOLS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from sweyard_operator.testing.run_world import RunWorld
+
+Make = Callable[..., RunWorld]
+
+GPU = {"device": "cuda", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+WHOLE: dict[str, Any] = {
+    "model": {"scratch": {}},
+    "agent": {"type": "short"},
+    "trainer": {"device": "cpu", "dtype": "float32"},
+}
+
+
+def test_foundation_comes_before_any_pod(make_world: Make) -> None:
+    world = make_world()
+    world.step()
+    assert world.names(CONFIG_MAPS) == ["demo-config"]
+    assert world.names(PERSISTENT_VOLUME_CLAIMS) == world.names(ROLLOUT_POOLS) == ["demo"]
+    assert world.names(SERVICE_ACCOUNTS) == ["demo-trainer"]
+    assert world.names(ROLE_BINDINGS) == ["demo-holder", "demo-trainer"]
+    assert world.names(NETWORK_POLICIES) == world.names(SERVICES) == ["demo-engine", "demo-gateway", "demo-trainer"]
+    assert not world.names(STATEFUL_SETS)
+    assert not world.names(DEPLOYMENTS)
+
+
+def test_trainer_waits_for_engines_and_pool(make_world: Make) -> None:
+    world = make_world()
+    world.settle()
+    assert world.names(STATEFUL_SETS) == ["demo-engine"]
+    assert world.names(DEPLOYMENTS) == ["demo-gateway"]
+    assert not world.names(JOBS)
+    assert world.run["status"]["phase"] == "Sandboxes"
+    assert world.condition("TrainerReady")["message"] == "attempt 0 waits for SandboxesReady, InferenceReady"
+
+
+def test_trainer_starts_when_all_is_ready(running: Make) -> None:
+    world = running()
+    assert world.names(JOBS) == ["demo-trainer-0"]
+    assert world.run["status"]["phase"] == "Running"
+    for kind in ("ImagesReady", "SandboxesReady", "InferenceReady", "TrainerReady", "Progressing"):
+        assert world.condition(kind)["status"] == "True", kind
+    assert world.condition("Succeeded")["status"] == world.condition("Failed")["status"] == "False"
+    assert world.run["status"]["startTime"] == "2030-01-01T00:00:00Z"
+
+
+def test_every_start_but_the_status_may_be_lost_to_a_killed_operator(make_world: Make) -> None:
+    world = make_world()
+    for _ in range(4):
+        world.step(writes_status=False)
+    world.serve()
+    for _ in range(4):
+        world.step(writes_status=False)
+    assert world.names(JOBS) == ["demo-trainer-0"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds", "reason"),
+    [
+        pytest.param({"inference": {"engine": "transformers"}}, [], "Embedded", id="embedded"),
+        pytest.param(
+            {"inference": {"placement": "colocated"}, "trainer": GPU}, ["Deployment"], "Colocated", id="colocated"
+        ),
+        pytest.param(
+            {"inference": {"placement": "external", "url": "https://engine.example"}},
+            ["Deployment"],
+            "External",
+            id="external",
+        ),
+    ],
+)
+def test_placements_without_engine_pods(running: Make, changes: dict[str, Any], kinds: list[str], reason: str) -> None:
+    world = running(**changes)
+    servers = [kind.kind for kind, _ in world.objects if kind in (STATEFUL_SETS, DEPLOYMENTS)]
+    assert servers == kinds
+    assert world.condition("InferenceReady")["reason"] == reason
+    assert world.run["status"]["phase"] == "Running"
+
+
+def test_images_are_waited_for(make_world: Make) -> None:
+    world = make_world(images={"images": ["registry.example/task:1"], "copies": 1})
+    world.settle()
+    world.serve()
+    world.say(IMAGE_CACHES, "demo", "Ready", "False", "0 of 1 images are on their nodes")
+    world.settle()
+    assert world.run["status"]["phase"] == "Images"
+    assert not world.names(JOBS)
+    world.say(IMAGE_CACHES, "demo", "Ready", "True")
+    world.settle()
+    assert world.names(JOBS) == ["demo-trainer-0"]
+    assert world.objects[ROLLOUT_POOLS, "demo"]["spec"]["imageCacheRef"] == "demo"
+
+
+@pytest.mark.parametrize(
+    ("cached", "starts"), [pytest.param(3, True, id="some cached"), pytest.param(0, False, id="none cached")]
+)
+def test_one_bad_image_does_not_hold_up_the_others(make_world: Make, cached: int, starts: bool) -> None:
+    world = make_world(images={"images": ["registry.example/task:1"]})
+    world.settle()
+    world.serve()
+    world.say(IMAGE_CACHES, "demo", "Ready", "False", "1 image cannot be pulled")
+    world.say(IMAGE_CACHES, "demo", "Degraded", "True", "registry.example/task:1 on node a: NotFound")
+    world.objects[IMAGE_CACHES, "demo"]["status"]["cached"] = cached
+    world.settle()
+    assert bool(world.names(JOBS)) == starts
+    assert world.condition("ImagesReady")["reason"] == "ImagePull"
+    assert "NotFound" in world.condition("ImagesReady")["message"]
+
+
+@pytest.mark.parametrize("images", [{}, {"images": ["registry.example/task:1"], "copies": 0}], ids=["none", "no copy"])
+def test_no_cache_where_nothing_is_to_be_pulled(make_world: Make, images: dict[str, Any]) -> None:
+    world = make_world(images=images)
+    world.settle()
+    assert not world.names(IMAGE_CACHES)
+    assert world.condition("ImagesReady")["reason"] == "NotNeeded"
+
+
+def test_shared_pool_is_used_and_not_made(make_world: Make) -> None:
+    world = make_world(sandboxes={"poolRef": "shared"}, preset=None, **WHOLE)
+    world.settle()
+    assert not world.names(ROLLOUT_POOLS)
+    assert world.condition("SandboxesReady")["reason"] == "PoolMissing"
+    assert "RolloutPool shared does not exist" in world.condition("SandboxesReady")["message"]
+
+
+def test_existing_claim_is_used_and_not_made(make_world: Make) -> None:
+    world = make_world(storage={"claimName": "data"})
+    world.settle()
+    assert not world.names(PERSISTENT_VOLUME_CLAIMS)
+    pod = world.objects[STATEFUL_SETS, "demo-engine"]["spec"]["template"]["spec"]
+    assert {"name": "storage", "persistentVolumeClaim": {"claimName": "data"}} in pod["volumes"]
+
+
+def test_wrong_spec_is_a_condition_and_makes_nothing(make_world: Make) -> None:
+    world = make_world(preset="tinny")
+    world.settle()
+    assert not world.objects
+    assert world.condition("InvalidSpec")["status"] == "True"
+    assert world.condition("Progressing")["reason"] == "InvalidSpec"
+    assert "tinny" in world.condition("InvalidSpec")["message"]
+    world.run["spec"]["preset"] = "tiny"
+    world.settle()
+    assert not world.condition("InvalidSpec")
+    assert world.names(CONFIG_MAPS) == ["demo-config"]
+
+
+def test_too_long_a_name_is_refused_in_a_sentence(make_world: Make) -> None:
+    world = make_world()
+    world.run["metadata"]["name"] = "x" * 41
+    assert world.plan().create == ()
+    world.step()
+    assert "longer than 40 characters" in world.condition("InvalidSpec")["message"]
+
+
+def test_somebody_elses_object_is_never_adopted(make_world: Make) -> None:
+    world = make_world()
+    foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-config"}, "data": {"k": "v"}}
+    world.add(foreign)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "NameConflict"
+    assert 'ConfigMap "demo-config" exists and is not this run\'s' in world.condition("Progressing")["message"]
+    assert world.objects[CONFIG_MAPS, "demo-config"]["data"] == {"k": "v"}
+    assert not world.names(STATEFUL_SETS)
+    del world.objects[CONFIG_MAPS, "demo-config"]
+    world.settle()
+    assert world.names(STATEFUL_SETS) == ["demo-engine"]
+
+
+def test_foreign_job_of_the_trainers_name_is_a_conflict(make_world: Make) -> None:
+    world = make_world()
+    world.settle()
+    world.add(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "demo-trainer-0"}, "spec": {"suspend": True}}
+    )
+    world.serve()
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "NameConflict"
+    assert world.names(JOBS) == ["demo-trainer-0"]
+
+
+def test_refusals_are_told_in_the_api_servers_words(make_world: Make) -> None:
+    world = make_world()
+    world.refusals = (Refusal("demo", "QuotaExceeded", "exceeded quota: small, requested: requests.storage=2Gi"),)
+    world.settle()
+    progressing = world.condition("Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "QuotaExceeded")
+    assert "exceeded quota: small" in progressing["message"]
+
+
+def test_missing_dataset_names_the_command_that_makes_it(make_world: Make) -> None:
+    world = make_world()
+    world.missing_datasets = ("tiny",)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "DatasetMissing"
+    assert "sweyard tasks push tiny" in world.condition("Progressing")["message"]
+    assert not world.names(STATEFUL_SETS)
+
+
+def test_stored_config_outlives_a_change_of_the_spec(running: Make) -> None:
+    world = running()
+    stored = world.objects[CONFIG_MAPS, "demo-config"]
+    assert stored["immutable"]
+    world.run["spec"]["steps"] = 7
+    world.settle()
+    assert world.objects[CONFIG_MAPS, "demo-config"] == stored
+    assert world.run["status"]["totalSteps"] == 30
+
+
+def test_kueue_admits_a_queued_run(make_world: Make) -> None:
+    world = make_world(queueName="team")
+    world.settle()
+    world.serve()
+    world.settle()
+    job = world.objects[JOBS, "demo-trainer-0"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert job["spec"]["suspend"]
+    assert world.condition("TrainerReady")["reason"] == "Queued"
+    assert world.run["status"]["phase"] == "Pending"
+
+
+def test_deleted_run_is_left_to_the_garbage_collector(make_world: Make) -> None:
+    world = make_world()
+    world.run["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    plan = world.plan()
+    assert not plan.create
+    assert not plan.delete
+    assert plan.status is None
+
+
+def test_trainers_report_is_copied_and_never_written(running: Make) -> None:
+    world = running()
+    world.report(0, phase="rl", step=12, totalSteps=30, progressPercentage=40, metrics={"rewardMean": 0.5})
+    plan = world.step()
+    assert plan.status is not None
+    assert "trainer" not in plan.status
+    assert plan.status["step"] == 12
+    assert plan.status["metrics"] == {"rewardMean": 0.5}
+
+
+def test_evaluating_is_a_phase_of_the_present_attempt_only(running: Make) -> None:
+    world = running()
+    world.report(0, phase="evaluating")
+    world.settle()
+    assert world.run["status"]["phase"] == "Evaluating"
+    world.report(7, phase="evaluating")
+    world.settle()
+    assert world.run["status"]["phase"] == "Running"
+
+
+def test_silent_trainer_is_told(running: Make) -> None:
+    world = running()
+    world.report(0, phase="rl")
+    world.wait(16 * 60)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "NoReport"
+    assert "kubectl logs job/demo-trainer-0" in world.condition("Progressing")["message"]
+
+
+def test_a_settled_run_writes_nothing(running: Make) -> None:
+    world = running()
+    plan = world.step()
+    assert not plan.create
+    assert not plan.delete
+    assert not plan.events
+    assert {key: value for key, value in (plan.status or {}).items() if value is not None} == world.run["status"]
