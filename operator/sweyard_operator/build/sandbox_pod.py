@@ -35,8 +35,9 @@ _ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETU
 """What root in a task image needs to be root of its own files and to run tests as another user; all within the
 baseline pod security level, none that reaches beyond the container."""
 _THREAD_CAPS = (
-    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"),
-    *("GOMAXPROCS", "PYTHON_CPU_COUNT", "PYTEST_XDIST_AUTO_NUM_WORKERS"),
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+    *("RAYON_NUM_THREADS", "GOMAXPROCS", "UV_THREADPOOL_SIZE", "PYTHON_CPU_COUNT", "PYTEST_XDIST_AUTO_NUM_WORKERS"),
+    *("CARGO_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"),
 )
 _LOST_NODE_SECONDS = 30
 
@@ -148,7 +149,7 @@ def _build_thread_caps(resources: dict[str, dict[str, str]]) -> list[dict[str, s
     """Tools see the host's cores and would size themselves, and their memory, by them."""
     cpu = resources["limits"].get("cpu") or resources["requests"].get("cpu") or "1"
     count = str(max(1, math.ceil(parse_quantity(cpu))))
-    return [{"name": name, "value": count} for name in _THREAD_CAPS]
+    return [{"name": name, "value": count} for name in _THREAD_CAPS] + [{"name": "MAKEFLAGS", "value": f"-j{count}"}]
 
 
 def _build_affinity(labels: dict[str, str], spec: RolloutPoolSpec, avoided_nodes: tuple[str, ...]) -> dict[str, Any]:
