@@ -1,7 +1,9 @@
 """The command line's grammar."""
 
 import argparse
+from pathlib import Path
 
+from .images import IMAGES, small_images
 from .paths import DEFAULT_NAME
 from .recipes import GROUPS
 
@@ -39,9 +41,31 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="simulated nodes, by KWOK (default: 0)")
     up.add_argument("--audit", action="store_true", help="the API server writes an audit log of every request")
 
-    commands.add_parser("down", parents=[named], help="remove a cluster and all that it made")
+    down = commands.add_parser("down", parents=[named], help="remove a cluster and all that it made")
+    down.add_argument("--all", action="store_true", help="every cluster of this cache")
     commands.add_parser("status", parents=[named], help="what runs, and the nodes")
     commands.add_parser("kubeconfig", parents=[named], help="print the path of the cluster's kubeconfig")
+    commands.add_parser("registry", parents=[named], help="print the address of the cluster's registry")
+
+    load = commands.add_parser("load", parents=[named], help="bring local images into the cluster's registry")
+    load.add_argument("images", nargs="+", metavar="IMAGE|ARCHIVE", help="printed back: the name that pods use")
+
+    for verb, what in (("fail", "take a node's power"), ("heal", "give a failed node back what it lost")):
+        one = commands.add_parser(verb, parents=[named], help=what)
+        one.add_argument("kind", choices=["node"])
+        one.add_argument("node", metavar="NODE")
+    commands.choices["fail"].add_argument("--network", action="store_true", help="cut only its network cable")
+
+    images = commands.add_parser("images", help="build the product's images")
+    image_commands = images.add_subparsers(dest="images_command", required=True, metavar="COMMAND")
+    build_images = image_commands.add_parser("build", help="with docker or buildah, whichever is there")
+    build_images.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
+    build_images.add_argument("--all", action="store_true", help=f"the small ones: {', '.join(small_images())}")
+    build_images.add_argument("--checkout", type=Path, default=Path(), help="where the sources are (default: here)")
+
+    enter = commands.add_parser("enter", parents=[named], help="run a command inside a node, such as ctr or nft")
+    enter.add_argument("node", metavar="NODE")
+    enter.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND")
 
     build = commands.add_parser("build", help="build the programs, once")
     build.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")

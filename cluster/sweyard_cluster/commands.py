@@ -1,12 +1,17 @@
 """What each command does; standard output is for scripts, everything else goes to standard error."""
 
 import argparse
+import os
 from collections.abc import Callable
 
-from . import lifecycle
+from . import faults, lifecycle, loading
 from .errors import ClusterError
+from .image_builders import choose_builder
+from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
 from .recipes import GROUPS
+from .slots import clusters
+from .spec import ClusterSpec
 
 
 def up(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -21,6 +26,11 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
 
 
 def down(tool: Tool, arguments: argparse.Namespace) -> None:
+    if arguments.all:
+        for _, spec in list(clusters(tool.cache)):
+            lifecycle.down(tool, spec.name)
+        tool.progress.say("No cluster is left")
+        return
     existed = lifecycle.down(tool, arguments.name)
     tool.progress.say(f"Cluster {arguments.name} is gone" if existed else f"There was no cluster {arguments.name}")
 
@@ -40,6 +50,59 @@ def kubeconfig(tool: Tool, arguments: argparse.Namespace) -> None:
     print(tool.cache.cluster(tool.spec(arguments.name).name).kubeconfig)
 
 
+def registry(tool: Tool, arguments: argparse.Namespace) -> None:
+    print(cluster_with_nodes(tool, arguments.name).addresses.registry)
+
+
+def load(tool: Tool, arguments: argparse.Namespace) -> None:
+    address = cluster_with_nodes(tool, arguments.name).addresses.registry
+    builder = choose_builder(tool.cache, tool.progress)
+    for wanted in arguments.images:
+        for image, source in loading.sources(wanted, builder).items():
+            name = f"{address}/{loading.name_in_cluster(image)}"
+            with tool.progress.step(f"loading {image}"):
+                loading.push(source, name)
+            print(name)
+
+
+def fail(tool: Tool, arguments: argparse.Namespace) -> None:
+    spec = cluster_with_nodes(tool, arguments.name)
+    faults.fail_node(tool, spec, arguments.node, faults.NETWORK if arguments.network else faults.POWER)
+    lost = "network" if arguments.network else "power"
+    tool.progress.say(f"{arguments.node} has no {lost}; Kubernetes notices within a minute")
+    tool.progress.say(f"Next:  python -m sweyard_cluster heal node {arguments.node} --name {spec.name}")
+
+
+def heal(tool: Tool, arguments: argparse.Namespace) -> None:
+    spec = cluster_with_nodes(tool, arguments.name)
+    with tool.progress.step(f"healing {arguments.node}"):
+        faults.heal_node(tool, spec, arguments.node)
+
+
+def enter(tool: Tool, arguments: argparse.Namespace) -> None:
+    spec = cluster_with_nodes(tool, arguments.name)
+    command = [*faults.named_node(tool, spec, arguments.node).enter_command(), *(arguments.arguments or ["bash"])]
+    os.execvpe(command[0], command, dict(tool.environment))
+
+
+def images(tool: Tool, arguments: argparse.Namespace) -> None:
+    names = small_images() if arguments.all else arguments.names
+    if not names:
+        raise ClusterError(f"name images to build, of {', '.join(IMAGES)}, or use --all for the small ones")
+    builder = choose_builder(tool.cache, tool.progress)
+    sizes = build_images(names, arguments.checkout.absolute(), tool.cache, builder, tool.progress)
+    for name, size in sizes.items():
+        print(f"{image_tag(name):<40} {size / 1e6:>8.0f} MB")
+    tool.progress.say("Next:  python -m sweyard_cluster load " + " ".join(image_tag(name) for name in sizes))
+
+
+def cluster_with_nodes(tool: Tool, name: str) -> ClusterSpec:
+    spec = tool.spec(name)
+    if spec.control_plane_only:
+        raise ClusterError(f"cluster {name!r} is only a control plane; it has neither nodes nor a registry")
+    return spec
+
+
 def build(tool: Tool, arguments: argparse.Namespace) -> None:
     groups = arguments.groups or list(GROUPS)
     if unknown := sorted(set(groups) - set(GROUPS)):
@@ -54,5 +117,11 @@ COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
     "down": down,
     "status": status,
     "kubeconfig": kubeconfig,
+    "registry": registry,
+    "load": load,
+    "fail": fail,
+    "heal": heal,
+    "enter": enter,
+    "images": images,
     "build": build,
 }
