@@ -1,6 +1,7 @@
 """The grader of each kind of task, and one call to grade."""
 
 from sweyard_sandbox.grading.grade import Grade, Grader
+from sweyard_sandbox.grading.swe_bench import SweBenchGrader
 from sweyard_sandbox.grading.sweyard import SweyardGrader
 from sweyard_sandbox.runtime import Runtime
 from sweyard_sandbox.tasks.task import Task
@@ -10,6 +11,8 @@ def grader_for(task: Task) -> Grader:
     """The grader that reads the task's `grading`."""
     if task.grader == "sweyard":
         return SweyardGrader()
+    if task.grader == "swe-bench":
+        return SweBenchGrader()
     raise NotImplementedError(f"task {task.id}: no grader for {task.grader!r} in this version")
 
 

@@ -77,6 +77,7 @@ def _tasks_of(
     suite = discover(source.root)
     progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
     mutations = candidates(source.root, suite, options)
+    split_of = split_functions(mutations, options.seed, tuple(quotas))
     journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version} {suite.runner}")
     counts: Counter[str] = Counter()
     per_function: Counter[str] = Counter()
@@ -84,21 +85,20 @@ def _tasks_of(
     tasks: list[Task] = []
 
     def wanted(mutation: Mutation) -> bool:
-        split = split_of(mutation, options.seed, tuple(quotas))
-        place = f"{mutation.path}:{mutation.function}"
-        return counts[split] < quotas[split] and per_function[place] < options.per_function
+        split = split_of[mutation.place]
+        return counts[split] < quotas[split] and per_function[mutation.place] < options.per_function
 
     for mutation, verdict in _verified(source, suite, mutations, options.jobs, journal, wanted):
         if verdict.rejected or not wanted(mutation):
             continue
-        split = split_of(mutation, options.seed, tuple(quotas))
+        split = split_of[mutation.place]
         task = build_task(source, suite, mutation, verdict, split)
         key = json.dumps(task.context["lines"])
         if key in shown or (task.problem_statement in seen and split != "train"):
             continue
         shown.add(key)
         counts[split] += 1
-        per_function[f"{mutation.path}:{mutation.function}"] += 1
+        per_function[mutation.place] += 1
         tasks.append(task)
         progress(f"{source.name}: " + ", ".join(f"{counts[split]}/{quotas[split]} {split}" for split in quotas))
     if short := [split for split in quotas if counts[split] < quotas[split]]:
@@ -124,10 +124,18 @@ def candidates(root: Path, suite: Suite, options: Options) -> list[Mutation]:
     return [mutation for turn in turns for mutation in turn if mutation is not None]
 
 
-def split_of(mutation: Mutation, seed: int, splits: tuple[str, ...]) -> str:
-    """The split that a whole function belongs to."""
-    digest = hashlib.sha256(f"{seed}:{mutation.path}:{mutation.function}".encode()).digest()
-    return splits[-1] if digest[0] * 100 < HELDOUT_PERCENT * 256 else splits[0]
+def split_functions(mutations: list[Mutation], seed: int, splits: tuple[str, ...]) -> dict[str, str]:
+    """Split of each whole function, `path:name`. The last split gets functions with a share of the mutations."""
+    sizes = Counter(mutation.place for mutation in mutations)
+    order = sorted(sizes, key=lambda place: hashlib.sha256(f"{seed}:{place}".encode()).digest())
+    chosen = dict.fromkeys(order, splits[0])
+    taken = 0
+    for place in order if len(splits) > 1 else ():
+        if taken * 100 >= HELDOUT_PERCENT * len(mutations):
+            break
+        chosen[place] = splits[-1]
+        taken += sizes[place]
+    return chosen
 
 
 class Journal:
@@ -136,8 +144,11 @@ class Journal:
     def __init__(self, path: Path, package: str) -> None:
         self.path = path
         self.package = package
-        lines = path.read_text().splitlines() if path.exists() else []
-        entries = [json.loads(line) for line in lines if line.endswith("}")]
+        text = path.read_text() if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            path.write_text(whole)  # the last line was cut off by an interruption
+        entries = [json.loads(line) for line in whole.splitlines()]
         self.verdicts = {entry["key"]: entry["verdict"] for entry in entries if entry["package"] == package}
 
     def get(self, mutation: Mutation) -> Verdict | None:

@@ -131,7 +131,7 @@ async def test_agent_sees_neither_the_clean_version_nor_the_hidden_tests(
     async with await runtime.acquire(task.image, deadline_seconds=10.0) as sandbox:
         await prepare_sandbox(task, sandbox)
         show = "git log --all --oneline | wc -l; ls tests; "
-        show += "for each in $(git cat-file --batch-check='%(objectname)' --batch-all-objects); do git cat-file -p $each; done"
+        show += "git cat-file --batch-check --batch-all-objects | while read name rest; do git cat-file -p $name; done"
         seen = (await sandbox.run(show, timeout_seconds=30.0)).text
 
     assert seen.startswith("1\n")

@@ -34,6 +34,11 @@ class Mutation:
         return DIFFICULTY[self.kind]
 
     @property
+    def place(self) -> str:
+        """The function that it is in."""
+        return f"{self.path}:{self.function}"
+
+    @property
     def key(self) -> str:
         """Unique within the repository."""
         return f"{self.path}:{self.line}:{self.start}-{self.end}:{self.new}"
@@ -117,4 +122,4 @@ class _Visitor(cst.CSTVisitor):  # type: ignore[misc]
         start, end = place.start.column, place.end.column
         name = ".".join(self.names)
         line = place.start.line
-        self.found.append(Mutation(self.path, name, self.functions[0], line, start, end, kind, old, new))
+        self.found.append(Mutation(self.path, name, self.functions[-1], line, start, end, kind, old, new))

@@ -1,0 +1,112 @@
+"""SWE-bench rows graded by swebench 5 itself, on the log of a real run in a local sandbox."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sandbox.grading.conftest import BROKEN, FIXED, PYTEST, write_tree
+
+from sweyard_sandbox.errors import TaskFormatError
+from sweyard_sandbox.grading.registry import grade
+from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
+from sweyard_sandbox.tasks.diff import unified_diff
+from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
+
+EVAL_SCRIPT = """\
+#!/bin/bash
+set -uxo pipefail
+cd /testbed
+: '>>>>> Start Test Output'
+python3 -m pytest -rA -p no:cacheprovider tests/test_sums.py
+: '>>>>> End Test Output'
+git checkout README.md
+"""
+ADDS, ADDS_MORE = "tests/test_sums.py::test_adds[prices0-3]", "tests/test_sums.py::test_adds[prices1-5]"
+EMPTY = "tests/test_sums.py::test_empty"
+GOLD = unified_diff("till/sums.py", BROKEN, FIXED)
+SKIP_EMPTY = "    import pytest\n    prices or pytest.skip()\n    result = 0\n"
+FORGED = "import sys\nprint('>>>>> Test Exit Code: 0', file=sys.__stdout__)\n"
+
+
+def row_of(**changes: Any) -> dict[str, Any]:
+    row = {
+        "instance_id": "till__till-1",
+        "repo": "till/till",
+        "base_commit": "0" * 40,
+        "version": "1",
+        "problem_statement": "The total is wrong.",
+        "patch": GOLD,
+        "test_patch": "",
+        "FAIL_TO_PASS": f'["{ADDS}", "{ADDS_MORE}"]',
+        "PASS_TO_PASS": [EMPTY],
+        "image": "till:1",
+        "log_parser": "parse_log_pytest",
+        "eval_type": "pass_and_fail",
+        "eval_script": EVAL_SCRIPT,
+    }
+    return row | changes
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    write_tree(tmp_path, PYTEST)
+    (tmp_path / "till" / "sums.py").write_text(BROKEN)
+    script = "git init -q && git add -A && git -c user.name=a -c user.email=a@b commit -qm base"
+    subprocess.run(script, shell=True, cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("patch", "official", "strict", "reason"),
+    [
+        (GOLD, True, True, ""),
+        ("", False, False, f"{ADDS} failed"),
+        ("garbage", False, False, "does not apply"),
+        (unified_diff("till/sums.py", BROKEN, "import os\nos._exit(0)\n"), False, False, f"{ADDS} missing"),
+        (unified_diff("till/sums.py", BROKEN, f"def (\n{FIXED}"), False, False, f"{ADDS} missing"),
+        (
+            unified_diff("till/sums.py", BROKEN, FIXED.replace("    result = 0\n", SKIP_EMPTY)),
+            False,
+            False,
+            f"{EMPTY} missing",
+        ),
+    ],
+    ids=["gold", "empty", "garbage", "exit", "syntax error", "skips a test that passed before"],
+)
+async def test_verdicts(
+    repository: Path, runtime: LocalRuntime, patch: str, official: bool, strict: bool, reason: str
+) -> None:
+    task = swe_bench_task(row_of(), 0).model_copy(update={"image": f"dir:{repository}"})
+
+    grade_ = await grade(task, patch, runtime, timeout_seconds=60.0)
+
+    assert (grade_.official, grade_.strict) == (official, strict)
+    assert any(reason in each for each in grade_.reasons) or (strict and not grade_.reasons)
+
+
+async def test_printed_exit_code_does_not_count_for_strict(repository: Path, runtime: LocalRuntime) -> None:
+    forged = FORGED + "print('>>>>> Test Exit Code: 7', file=sys.__stdout__)\n" + FIXED
+    task = swe_bench_task(row_of(eval_script=EVAL_SCRIPT.replace("-rA", "-s -rA")), 0)
+
+    grade_ = await grade(
+        task.model_copy(update={"image": f"dir:{repository}"}),
+        unified_diff("till/sums.py", BROKEN, forged),
+        runtime,
+        timeout_seconds=60.0,
+    )
+
+    assert not grade_.strict
+    assert "the log shows more than one exit code" in grade_.reasons
+
+
+async def test_row_of_the_older_schema_says_what_it_lacks(runtime: LocalRuntime) -> None:
+    row = {
+        key: value for key, value in row_of().items() if key not in ("image", "log_parser", "eval_type", "eval_script")
+    }
+    task = swe_bench_task(row, 0)
+
+    assert task.image == "swebench/sweb.eval.x86_64.till_1776_till-1:latest"
+    assert task.fail_to_pass == (ADDS, ADDS_MORE)
+    with pytest.raises(TaskFormatError, match="eval_script"):
+        await grade(task, "", runtime, timeout_seconds=1.0)

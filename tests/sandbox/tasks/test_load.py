@@ -1,0 +1,150 @@
+"""Tasks by name, path and selection; foreign rows; data sets as ConfigMaps."""
+
+import base64
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweyard_api.workload import TaskSource
+from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
+from sweyard_sandbox.tasks.config_map import DatasetTooLargeError, to_config_map
+from sweyard_sandbox.tasks.load import DatasetError, adapt_rows, load_tasks
+from sweyard_sandbox.tasks.task import Task
+
+
+def task_of(number: int, **changes: Any) -> Task:
+    fields = {
+        "id": f"t{number}",
+        "repository": "even" if number % 2 == 0 else "odd",
+        "image": f"dir:trees/{number % 2}",
+        "working_directory": "/testbed",
+        "problem_statement": "It is wrong.",
+        "gold_patch": "",
+        "fail_to_pass": ("a::b",),
+        "tags": ("split:train" if number < 6 else "split:heldout",),
+    }
+    return Task.model_validate(fields | changes)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / TASKS_FILE).write_bytes(compressed([task_of(number) for number in range(10)]))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ({}, "0123456789"),
+        ({"split": "heldout"}, "6789"),
+        ({"repositories": ["odd"]}, "13579"),
+        ({"ids": ["t7", "t2"]}, "27"),
+        ({"limit": 3}, "012"),
+        ({"split": "train", "repositories": ["even"], "limit": 2}, "02"),
+    ],
+)
+def test_selection(base: Path, selection: dict[str, Any], expected: str) -> None:
+    tasks = load_tasks(TaskSource(dataset="demo", **selection), [base / "nowhere", base])
+
+    assert [task.id for task in tasks] == [f"t{letter}" for letter in expected]
+
+
+def test_seed_shuffles_before_the_limit(base: Path) -> None:
+    one, again, other = (
+        [task.id for task in load_tasks(TaskSource(dataset="demo", seed=seed, limit=5), [base])] for seed in (1, 1, 2)
+    )
+
+    assert one == again != other
+
+
+def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
+    by_name = load_tasks(TaskSource(dataset="demo"), [base])
+    by_path = load_tasks(TaskSource(dataset=str(base / "demo")), [])
+
+    assert by_name == by_path
+    assert by_name[1].image == f"dir:{(base / 'demo').resolve()}/trees/1"
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ({"dataset": "absent"}, "sweyard tasks make --name absent"),
+        ({"dataset": "./absent"}, "no such file"),
+        ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
+        ({"dataset": "demo", "repositories": ["x"]}, "leaves none"),
+        ({"dataset": "demo", "format": "harbor"}, "not read by this version"),
+    ],
+)
+def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DatasetError, match=sentence):
+        load_tasks(TaskSource(**source), [base])
+
+
+SWE_BENCH = {
+    "instance_id": "astropy__astropy-12907",
+    "repo": "astropy/astropy",
+    "problem_statement": "p",
+    "patch": "d",
+    "FAIL_TO_PASS": '["t::a"]',
+    "PASS_TO_PASS": ["t::b"],
+}
+R2E = {
+    "docker_image": "namanjain12/orange3_final:abc",
+    "repo_name": "orange3",
+    "problem_statement": "p",
+    "expected_output_json": '{"A.b": "PASSED", "A.c": "FAILED"}',
+}
+
+
+def test_bad_rows_are_told_and_the_rest_go_on() -> None:
+    said: list[str] = []
+    rows: list[dict[str, Any]] = [
+        SWE_BENCH,
+        SWE_BENCH | {"FAIL_TO_PASS": "t::a"},
+        SWE_BENCH | {"patch": None},
+        R2E,
+        R2E | {"expected_output_json": "{"},
+        {"what": 1},
+        task_of(1).model_dump(),
+        task_of(1).model_dump() | {"extra": 1},
+    ]
+
+    tasks = list(adapt_rows(rows, "auto", said.append))
+
+    assert [task.grader for task in tasks] == ["swe-bench", "r2e-gym", "sweyard"]
+    assert tasks[0].image == "swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest"
+    assert (tasks[0].fail_to_pass, tasks[0].pass_to_pass) == (("t::a",), ("t::b",))
+    assert tasks[1].fail_to_pass == ("A.b",)
+    assert [part for sentence, part in zip(said, PARTS, strict=True) if part not in sentence] == []
+
+
+PARTS = ["'FAIL_TO_PASS'", "'patch'", "'expected_output_json'", "fits no known format", "'extra'"]
+
+
+def test_config_map_holds_the_tasks_with_their_images() -> None:
+    tasks = [task_of(number) for number in range(4)]
+
+    manifest = to_config_map("demo", tasks, {"even": "registry:5000/even:1", "odd": "registry:5000/odd:1"})
+
+    data = gzip.decompress(base64.b64decode(manifest["binaryData"][TASKS_FILE]))
+    assert [json.loads(line)["image"] for line in data.splitlines()] == [
+        f"registry:5000/{name}:1" for name in ("even", "odd", "even", "odd")
+    ]
+
+
+def test_repository_without_an_image_is_refused() -> None:
+    with pytest.raises(ValueError, match="'odd' has no image"):
+        to_config_map("demo", [task_of(1)], {"even": "e:1"})
+
+
+def test_data_set_that_is_too_large_says_how_much_would_fit() -> None:
+    noise = random.Random(0)
+    tasks = [task_of(number, gold_patch=noise.randbytes(3_000).hex()) for number in range(600)]
+
+    with pytest.raises(DatasetTooLargeError, match="push about"):
+        to_config_map("demo", tasks, {"even": "e:1", "odd": "o:1"})

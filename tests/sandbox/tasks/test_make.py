@@ -1,0 +1,256 @@
+"""Tasks from a local repository: verified by the real grader, deterministic, resumable."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweyard_api.workload import Agent as AgentSpec
+from sweyard_api.workload import TaskSource
+from sweyard_sandbox.agents.registry import make_agent
+from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
+from sweyard_sandbox.tasks.check import check_tasks
+from sweyard_sandbox.tasks.command import parser, run
+from sweyard_sandbox.tasks.load import load_tasks
+from sweyard_sandbox.tasks.mutation.find import find_mutations
+from sweyard_sandbox.tasks.source import SourceError, copy_repository
+from sweyard_sandbox.tasks.suite import discover
+from sweyard_sandbox.tasks.verify import Work, verify
+
+MODULE = '''\
+def clamp(value, low, high):
+    """Between low and high."""
+    if value < low:
+        return low
+    if value > high:
+        return high
+    return value
+
+
+def count(items, wanted):
+    total = 0
+    for item in items:
+        if item == wanted:
+            total += 1
+    return total
+
+
+def first(items, default=None):
+    for item in items:
+        if item is not None and item != "":
+            return item
+    return default
+
+
+def spread(items):
+    if not items:
+        return 0
+    return max(items) - min(items)
+
+
+def forever(limit):
+    number = 0
+    while number < limit:
+        number += 1
+    return number
+'''
+CASES = """\
+clamp(5, 1, 3) == 3
+clamp(0, 1, 3) == 1
+clamp(2, 1, 3) == 2
+clamp(1, 1, 3) == 1
+count([1, 2, 1], 1) == 2
+count([], 1) == 0
+first([None, "", 3]) == 3
+first([], 7) == 7
+spread([4, 1, 9]) == 8
+spread([]) == 0
+forever(3) == 3
+""".splitlines()
+
+
+def unittest_suite(package: str) -> str:
+    tests = "".join(
+        f"    def test_case_{number}(self):\n        self.assertEqual({case.replace(' == ', ', ')})\n\n"
+        for number, case in enumerate(CASES)
+    )
+    return f"import unittest\n\nfrom {package}.core import *\n\n\nclass CoreTest(unittest.TestCase):\n{tests}"
+
+
+def pytest_suite(package: str) -> str:
+    tests = "".join(f"def test_case_{number}():\n    assert {case}\n\n\n" for number, case in enumerate(CASES))
+    return f"import pytest\n\nfrom {package}.core import *\n\n\n{tests}"
+
+
+def write_repository(root: Path, package: str, suite: str) -> Path:
+    for path, text in {
+        f"{package}/__init__.py": "",
+        f"{package}/core.py": MODULE,
+        "tests/test_core.py": suite,
+        "pyproject.toml": f'[project]\nname = "{package}"\nlicense = "MIT"\n',
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("make")
+
+
+@pytest.fixture(scope="module")
+def repositories(work: Path) -> tuple[Path, Path]:
+    return (
+        write_repository(work / "gauge", "gauge", unittest_suite("gauge")),
+        write_repository(work / "dial", "dial", pytest_suite("dial")),
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset(work: Path, repositories: tuple[Path, Path]) -> Path:
+    """Made once for the tests that only look at it."""
+    return make(work, *repositories)
+
+
+def make(work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0) -> Path:
+    arguments = ["--name", name, "--cache", str(work / "cache"), "--train", "8", "--heldout", "3"]
+    arguments += ["--jobs", str(jobs), "--seed", str(seed)]
+    return run(parser().parse_args([*arguments, *(part for each in repositories for part in ("--repo", str(each)))]))
+
+
+async def test_tasks_are_verified_by_the_real_grader(dataset: Path) -> None:
+    tasks = load_tasks(TaskSource(dataset="demo"), [dataset.parent])
+    runtime = LocalRuntime()
+
+    checked = await check_tasks(tasks, runtime, timeout_seconds=30.0, concurrency=2)
+    spoilt = [
+        tasks[0].model_copy(update={"gold_patch": ""}),
+        tasks[0].model_copy(update={"fail_to_pass": tasks[0].pass_to_pass}),
+        tasks[0].model_copy(update={"setup_patch": tasks[0].gold_patch}),
+    ]
+    quarantined = await check_tasks(spoilt, runtime, timeout_seconds=30.0, concurrency=1)
+    await runtime.close()
+
+    assert len(tasks) == 11
+    assert [each.quarantined for each in checked] == [""] * 11
+    assert [reason.split(":")[0] for reason in (each.quarantined for each in quarantined)] == [
+        "the gold patch does not solve it",
+        "the empty patch solves it",
+        "could not be graded",
+    ]
+
+
+def test_what_a_task_says(dataset: Path) -> None:
+    tasks = load_tasks(TaskSource(dataset=str(dataset)), [])
+    short = make_agent(AgentSpec(type="short"))
+
+    assert {task.grading["runner"] for task in tasks} == {"unittest", "pytest"}
+    assert len({task.id for task in tasks}) == len(tasks)
+    for task in tasks:
+        removed = next(line for line in task.gold_patch.split("\n") if line.startswith("-    "))[1:].strip()
+        mended = next(line for line in task.gold_patch.split("\n") if line.startswith("+    "))[1:].strip()
+        assert task.context["path"] not in task.problem_statement
+        assert mended not in task.problem_statement
+        assert "case_" in task.problem_statement
+        assert removed in [text.strip() for _, text in task.context["lines"]]
+        assert len(short.scripted(task, correct=True, seed=0)) == 4
+    assert (dataset / "images" / "gauge" / "Dockerfile").read_text().count("trees/gauge") == 1
+    assert "| gauge | local | MIT |" in (dataset / "README.md").read_text()
+
+
+def test_splits_share_no_function(dataset: Path) -> None:
+    by_split = {
+        split: {
+            (task.repository, task.context["function"])
+            for task in load_tasks(TaskSource(dataset=str(dataset), split=split), [])
+        }
+        for split in ("train", "heldout")
+    }
+
+    assert by_split["train"]
+    assert by_split["heldout"]
+    assert not by_split["train"] & by_split["heldout"]
+
+
+def test_same_seed_gives_the_same_bytes_whatever_the_jobs(work: Path, repositories: tuple[Path, Path]) -> None:
+    one, three, other = (
+        (make(work, repositories[0], jobs=jobs, name=name, seed=seed) / "tasks.jsonl.gz").read_bytes()
+        for jobs, name, seed in ((1, "one", 0), (3, "three", 0), (2, "other", 5))
+    )
+
+    assert one == three != other
+
+
+def test_interrupted_making_goes_on_where_it_was(dataset: Path, work: Path, repositories: tuple[Path, Path]) -> None:
+    lines = (dataset / "verified.jsonl").read_text().splitlines(keepends=True)
+    half = dataset.parent / "half"
+    half.mkdir()
+    (half / "verified.jsonl").write_text("".join(lines[: len(lines) // 2]) + '{"package": "torn')
+
+    make(work, *repositories, name="half")
+
+    assert (half / "tasks.jsonl.gz").read_bytes() == (dataset / "tasks.jsonl.gz").read_bytes()
+    keys = [json.loads(line)["key"] for line in (half / "verified.jsonl").read_text().splitlines()]
+    assert sorted(keys) == sorted(json.loads(line)["key"] for line in lines)
+
+
+def test_mutation_that_hangs_makes_no_task(work: Path, repositories: tuple[Path, Path]) -> None:
+    root = repositories[0]
+    suite = discover(root)
+    source = (root / "gauge" / "core.py").read_text()
+    hanging = next(
+        each for each in find_mutations("gauge/core.py", source) if (each.function, each.new) == ("forever", "-=")
+    )
+
+    assert verify(Work(root, suite.runner, suite.python_path, hanging, tuple(suite.coverage))).rejected == "hangs"
+
+
+def test_suite_of_a_source_folder_is_found(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
+    source = copy_repository(repositories[1], tmp_path)
+    suite = discover(source.root)
+
+    assert (suite.runner, suite.python_path, suite.test_files) == ("pytest", (".",), ("tests/test_core.py",))
+    assert suite.source_files == ("dial/__init__.py", "dial/core.py")
+    assert suite.covering("dial/core.py", 10) == ["tests/test_core.py::test_case_4", "tests/test_core.py::test_case_5"]
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({"pkg/core.py": "x = 1\n"}, "no test files"),
+        (
+            {"pkg/core.py": "x = 1\n", "test_a.py": "import pytest\n\ndef test_a():\n    assert 0\n"},
+            "none of its tests passes",
+        ),
+        ({"test_a.py": "import os\n\nclass A:\n    os._exit(3)\n"}, "ended their process"),
+    ],
+)
+def test_source_without_a_passing_suite_says_so(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
+    for path, text in files.items():
+        (tmp_path / "pkg").mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    with pytest.raises(SourceError, match=sentence):
+        discover(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name at least one source"),
+        (["--package", "toolz"], "name a version"),
+        (["--repo", "/nonexistent"], "no such directory"),
+        (["--kinds", "typo"], "unknown"),
+    ],
+)
+def test_wrong_command_says_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    with pytest.raises(SourceError, match=sentence):
+        run(parser().parse_args(["--name", "x", "--cache", str(tmp_path), *arguments]))
+
+
+def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
+    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0]), "--train", "500"]
+
+    with pytest.raises(SourceError, match="tasks could be made"):
+        run(parser().parse_args(command))
