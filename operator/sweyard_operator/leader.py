@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sweyard_operator.cluster import Cluster
-from sweyard_operator.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError, OperatorError
+from sweyard_operator.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    OperatorError,
+    UnreachableError,
+)
 from sweyard_operator.resources import LEASES, Manifest
 
 logger = logging.getLogger(__name__)
@@ -35,7 +42,12 @@ class LeaderLease:
         seen: tuple[str, float] | None = None
         loop = asyncio.get_running_loop()
         while True:
-            lease = await self._get_or_create()
+            try:
+                lease = await self._get_or_create()
+            except (ApiError, UnreachableError) as error:
+                logger.warning("leader Lease not read: %r", error)
+                await asyncio.sleep(self._duration_seconds / 5)
+                continue
             spec = lease["spec"]
             version = str(lease["metadata"]["resourceVersion"])
             if seen is None or seen[0] != version:
@@ -50,9 +62,10 @@ class LeaderLease:
     async def renew_until_lost(self) -> None:
         """Raises LeadershipLostError once it is taken, or could not be renewed for its duration."""
         loop = asyncio.get_running_loop()
-        renewed_at = loop.time()
+        renewed_at, pause_seconds = loop.time(), self._duration_seconds / 3
         while True:
-            await asyncio.sleep(self._duration_seconds / 3)
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = self._duration_seconds / 15
             deadline = renewed_at + self._duration_seconds
             try:
                 async with asyncio.timeout_at(deadline):
@@ -60,8 +73,8 @@ class LeaderLease:
                     if lease["spec"].get("holderIdentity") != self._identity:
                         raise LeadershipLostError(f"{lease['spec'].get('holderIdentity')} leads now")
                     if await self._take(lease):
-                        renewed_at = loop.time()
-            except (ApiError, TimeoutError) as error:
+                        renewed_at, pause_seconds = loop.time(), self._duration_seconds / 3
+            except (ApiError, UnreachableError, TimeoutError) as error:
                 logger.warning("leader Lease not renewed: %r", error)
             if loop.time() >= renewed_at + self._duration_seconds:
                 raise LeadershipLostError(f"no renewal for {self._duration_seconds} s")

@@ -13,7 +13,7 @@ from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.context import Controller, Operator
 from sweyard_operator.credentials import load_credentials
-from sweyard_operator.errors import ApiError, NotFoundError, UnreachableError
+from sweyard_operator.errors import ApiError, UnreachableError
 from sweyard_operator.execute import Executor
 from sweyard_operator.http_endpoints import start_endpoints
 from sweyard_operator.kopf_watches import watch_kinds
@@ -130,7 +130,7 @@ async def _wait_for_kinds(cluster: Cluster, controllers: Iterable[Controller]) -
     while True:
         try:
             missing = wanted - await cluster.served_plurals(API_VERSION)
-        except (NotFoundError, UnreachableError):
+        except (ApiError, UnreachableError):
             missing = wanted
         if not missing:
             return

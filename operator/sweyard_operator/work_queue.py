@@ -38,6 +38,7 @@ class WorkQueue:
         self._running: dict[Key, float] = {}
         self._again: dict[Key, float] = {}
         self._failures: dict[Key, int] = {}
+        self._rests_until: dict[Key, float] = {}
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
 
@@ -49,7 +50,7 @@ class WorkQueue:
             self._again[key] = min(after_seconds, self._again.get(key, after_seconds))
             return
         loop = asyncio.get_running_loop()
-        due = loop.time() + after_seconds
+        due = max(loop.time() + after_seconds, self._rests_until.get(key, 0.0))
         timer = self._due.get(key)
         if timer is not None:
             if timer.when() <= due:
@@ -81,6 +82,8 @@ class WorkQueue:
             finally:
                 task.cancel()
             del self._running[key]
+            self._rests_until[key] = loop.time() + _GAP_SECONDS
+            loop.call_later(_GAP_SECONDS, self._rests_until.pop, key, None)
             self._finish(key, task)
 
     def _finish(self, key: Key, task: "asyncio.Future[float | None]") -> None:
@@ -88,7 +91,7 @@ class WorkQueue:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is None:
             self._failures.pop(key, None)
-            wishes = [max(wish, _GAP_SECONDS) for wish in (again, task.result()) if wish is not None]
+            wishes = [wish for wish in (again, task.result()) if wish is not None]
         else:
             self._failures[key] = self._failures.get(key, 0) + 1
             delay = self._backoff_seconds(self._failures[key])

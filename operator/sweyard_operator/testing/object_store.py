@@ -42,7 +42,8 @@ class ObjectStore:
             **item["metadata"],
             "uid": str(uuid.UUID(int=len(self.history) + 1)),
             "creationTimestamp": self._timestamp(),
-            "generation": 1,
+            # As on a real server: plain data has none.
+            **({"generation": 1} if "spec" in item else {}),
         }
         return self._write(resource, item, "ADDED")
 

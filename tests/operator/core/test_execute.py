@@ -1,0 +1,141 @@
+"""From plans to calls: order, races that are no failures, and writes that are spared."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from sweyard_api.constants import LABEL_POOL
+from sweyard_operator.caches import Caches
+from sweyard_operator.cluster import Cluster
+from sweyard_operator.contact import Contact
+from sweyard_operator.execute import Executor
+from sweyard_operator.plan.plan import Deletion, Event, Plan
+from sweyard_operator.resources import CONFIG_MAPS, EVENTS, PODS, ROLLOUT_POOLS, Manifest
+from sweyard_operator.testing.fake_api import FakeApiServer
+from sweyard_operator.testing.lies import Lies
+from sweyard_operator.testing.virtual_time import run_in_virtual_time
+
+Story = Callable[[Executor, FakeApiServer, Manifest], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, **lies: Any) -> None:
+    async def main() -> None:
+        api = FakeApiServer(Lies(random.Random(0), **lies))
+        clock = asyncio.get_running_loop().time
+        cluster = Cluster(api, Contact(clock), randomness=random.Random(0))
+        caches = Caches(cluster, (), clock)
+        caches.watch(CONFIG_MAPS, LABEL_POOL)
+        running = asyncio.create_task(caches.run())
+        owner = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "RolloutPool", "spec": {}}
+        stored = api.store.create(ROLLOUT_POOLS, {**owner, "metadata": {"name": "pool", "namespace": "ns"}})
+        await caches.wait_synced()
+        await story(Executor(cluster, caches), api, stored)
+        running.cancel()
+
+    run_in_virtual_time(main())
+
+
+def child(kind: str, name: str, **rest: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "ns", "labels": {LABEL_POOL: "p"}},
+        **rest,
+    }
+
+
+def pod(name: str, image: str = "i:1") -> dict[str, Any]:
+    return child("Pod", name, spec={"containers": [{"name": "c", "image": image}]})
+
+
+def writes(api: FakeApiServer) -> list[str]:
+    return [f"{method} {path.rpartition('/')[2]}" for method, path in api.requests if method != "GET"]
+
+
+def test_applies_come_before_creations() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        plan = Plan(apply=(child("ConfigMap", "rules"),), create=(pod("a"), pod("b")))
+        outcome = await executor.execute(plan, owner)
+        assert writes(api)[0] == "PATCH rules"
+        assert {item["metadata"]["name"] for item in outcome.created} == {"a", "b"}
+
+    play(story)
+
+
+def test_an_apply_is_spared_while_nothing_changed_and_repeated_when_somebody_did() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        plan = Plan(apply=(child("ConfigMap", "rules", data={"a": "1"}),))
+        for _ in range(3):
+            await executor.execute(plan, owner)
+        assert writes(api) == ["PATCH rules"]
+        known = api.store.get((CONFIG_MAPS, "ns", "rules"))
+        assert known is not None
+        api.store.put(CONFIG_MAPS, {**known, "data": {"a": "tampered"}})
+        api.touch()
+        await asyncio.sleep(1)
+        await executor.execute(plan, owner)
+        repaired = api.store.get((CONFIG_MAPS, "ns", "rules"))
+        assert repaired is not None
+        assert repaired["data"] == {"a": "1"}
+        await executor.execute(Plan(apply=(child("ConfigMap", "rules", data={"a": "2"}),)), owner)
+        assert writes(api) == ["PATCH rules"] * 3
+
+    play(story)
+
+
+def test_lost_races_are_outcomes_not_failures() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        there = api.store.create(PODS, pod("there"))
+        api.store.create(PODS, pod("taken"))
+        uid = there["metadata"]["uid"]
+        stale = Deletion(PODS, "ns", "there", uid, "1")
+        gone = Deletion(PODS, "ns", "gone", "whoever")
+        outcome = await executor.execute(Plan(delete=(stale, gone), create=(pod("taken"),)), owner)
+        assert (outcome.kept, outcome.deleted, outcome.existed) == ((stale,), (gone,), ("taken",))
+        assert api.store.get((PODS, "ns", "there")) is not None
+
+    play(story)
+
+
+def test_refusals_carry_the_words_of_quota_and_admission() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        outcome = await executor.execute(Plan(create=(pod("a"), pod("b", "bad:1"))), owner)
+        assert [(refusal.name, refusal.reason) for refusal in outcome.refused] == [("b", "Forbidden")]
+        api.lies.pod_quota = 1
+        outcome = await executor.execute(Plan(create=(pod("c"),)), owner)
+        assert outcome.refused[0].reason == "QuotaExceeded"
+        assert "limited: pods=1" in outcome.refused[0].message
+
+    play(story, forbidden_images=frozenset({"bad:1"}))
+
+
+def test_status_is_written_when_it_differs_and_to_this_very_object_only() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        await executor.execute(Plan(status={"ready": 1}), owner)
+        shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert shown is not None
+        assert shown["status"] == {"ready": 1}
+        await executor.execute(Plan(status={"ready": 1}), shown)
+        assert writes(api) == ["PATCH status"]
+        api.store.remove((ROLLOUT_POOLS, "ns", "pool"))
+        successor = {key: value for key, value in owner.items() if key != "metadata"}
+        api.store.create(ROLLOUT_POOLS, {**successor, "metadata": {"name": "pool", "namespace": "ns"}})
+        await executor.execute(Plan(status={"ready": 2}), owner)
+        fresh = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert fresh is not None
+        assert "status" not in fresh
+
+    play(story)
+
+
+def test_a_repeated_event_is_counted_not_multiplied() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        event = Event("Warning", "QuotaExceeded", "no")
+        for _ in range(3):
+            await executor.execute(Plan(events=(event,)), owner)
+        events = [item for address, item in api.store.objects.items() if address[0] == EVENTS]
+        assert [item["count"] for item in events] == [3]
+        assert events[0]["involvedObject"]["uid"] == owner["metadata"]["uid"]
+
+    play(story)

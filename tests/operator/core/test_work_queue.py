@@ -1,0 +1,147 @@
+"""The queue's promises, in virtual time."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from sweyard_operator.testing.virtual_time import run_in_virtual_time
+from sweyard_operator.work_queue import Key, Reconcile, WorkQueue
+
+A, B = Key("Pool", "ns", "a"), Key("Pool", "ns", "b")
+
+
+def play(reconcile: Reconcile, story: Callable[[WorkQueue], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        queue = WorkQueue(randomness=random.Random(0))
+        worker = asyncio.create_task(queue.run(reconcile, num_workers=4))
+        await story(queue)
+        worker.cancel()
+
+    run_in_virtual_time(main())
+
+
+def test_equal_keys_coalesce() -> None:
+    passes: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        passes.append(key)
+
+    async def story(queue: WorkQueue) -> None:
+        for _ in range(100):
+            queue.add(A)
+            queue.add(B)
+        await asyncio.sleep(10)
+
+    play(reconcile, story)
+    assert sorted(passes) == [A, B]
+
+
+def test_one_worker_a_key_and_one_more_pass_for_what_came_meanwhile() -> None:
+    at_work, most, passes = 0, 0, 0
+
+    async def reconcile(key: Key) -> None:
+        nonlocal at_work, most, passes
+        at_work, passes = at_work + 1, passes + 1
+        most = max(most, at_work)
+        await asyncio.sleep(1)
+        at_work -= 1
+
+    async def story(queue: WorkQueue) -> None:
+        for _ in range(20):
+            queue.add(A)
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(10)
+
+    play(reconcile, story)
+    assert (most, passes) == (1, 2)
+
+
+def test_a_storm_of_events_costs_few_passes() -> None:
+    passes = 0
+
+    async def reconcile(key: Key) -> None:
+        nonlocal passes
+        passes += 1
+
+    async def story(queue: WorkQueue) -> None:
+        for _ in range(5_000):
+            queue.add(A)
+            await asyncio.sleep(0.0002)
+
+    play(reconcile, story)
+    assert passes <= 12
+
+
+def test_failures_come_back_with_growing_pauses_and_stop_nobody_else() -> None:
+    times: dict[Key, list[float]] = {A: [], B: []}
+
+    async def reconcile(key: Key) -> float:
+        times[key].append(asyncio.get_running_loop().time())
+        if key == A:
+            raise ZeroDivisionError
+        return 10.0
+
+    async def story(queue: WorkQueue) -> None:
+        queue.add(A)
+        queue.add(B)
+        await asyncio.sleep(300)
+        assert queue.failing().keys() == {A}
+
+    play(reconcile, story)
+    pauses = [later - earlier for earlier, later in zip(times[A], times[A][1:], strict=False)]
+    assert pauses[0] < 1.0
+    assert pauses[3] > 2.5
+    assert max(pauses) <= 75.0
+    assert len(times[A]) >= 8
+    assert len(times[B]) >= 30
+
+
+def test_success_forgets_the_failures_before_it() -> None:
+    outcomes = iter([True, True, True, False] * 2)
+    times: list[float] = []
+
+    async def reconcile(key: Key) -> float | None:
+        times.append(asyncio.get_running_loop().time())
+        if next(outcomes, None):
+            raise ZeroDivisionError
+        return 1.0 if len(times) < 8 else None
+
+    async def story(queue: WorkQueue) -> None:
+        queue.add(A)
+        await asyncio.sleep(100)
+
+    play(reconcile, story)
+    assert len(times) == 8
+    assert times[5] - times[4] < 1.0
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), [(50.0, 5.0, 5.0), (5.0, 50.0, 5.0)])
+def test_the_earliest_wish_wins(first: float, second: float, expected: float) -> None:
+    times: list[float] = []
+
+    async def reconcile(key: Key) -> None:
+        times.append(asyncio.get_running_loop().time())
+
+    async def story(queue: WorkQueue) -> None:
+        started = asyncio.get_running_loop().time()
+        queue.add(A, first)
+        queue.add(A, second)
+        await asyncio.sleep(100)
+        assert [moment - started for moment in times] == pytest.approx([expected])
+
+    play(reconcile, story)
+
+
+def test_a_stuck_pass_shows() -> None:
+    async def reconcile(key: Key) -> None:
+        await asyncio.sleep(10_000)
+
+    async def story(queue: WorkQueue) -> None:
+        queue.add(A)
+        await asyncio.sleep(700)
+        assert queue.longest_pass_seconds() == pytest.approx(700)
+
+    play(reconcile, story)
