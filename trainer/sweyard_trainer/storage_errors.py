@@ -8,8 +8,8 @@ from pathlib import Path
 from sweyard_sandbox.errors import SweyardError
 
 
-class StorageFullError(SweyardError, OSError):
-    """The run's volume, or its quota, is full."""
+class StorageFullError(SweyardError, OSError, ValueError):
+    """The run's volume, or its quota, is full. The user's to mend: starting again would only fill it again."""
 
 
 @contextmanager

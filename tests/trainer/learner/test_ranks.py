@@ -1,0 +1,93 @@
+"""FSDP2 over real processes: one and two ranks train alike, and a dead rank is noticed."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+import torch
+from safetensors.torch import load_file
+
+from sweyard_trainer.errors import RankDiedError, TrainingDivergedError
+from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.learner.learner import Learner
+from sweyard_trainer.learner.ray_ranks import RayRanks
+
+LOSS_TOLERANCE = 1e-5
+WEIGHT_TOLERANCE = 5e-6
+"""After three updates of at most 1e-3 each: float32 sums in another order, through Adam with a large epsilon."""
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[None]:
+    ray.init(num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def two_ranks(make_spec):
+    return make_spec(
+        trainer={"processesPerReplica": 2},
+        optimizer={"learningRate": 1e-3, "epsilon": 1e-5},
+        algorithm={"minibatches": 2},
+    )
+
+
+@pytest.fixture
+def one_rank(make_spec):
+    return make_spec(optimizer={"learningRate": 1e-3, "epsilon": 1e-5}, algorithm={"minibatches": 2})
+
+
+@pytest.fixture
+def groups(make_trajectory):
+    return [[make_trajectory(seed % 2, seed=seed, length=20 + 9 * seed) for seed in range(5)]]
+
+
+async def train(learner: Learner, groups, make_segment) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Losses of three supervised and three policy steps, and the weights after them."""
+    losses = [(await learner.sft_step([make_segment(30, seed) for seed in range(3)]))["loss"] for _ in range(3)]
+    losses += [(await learner.train_step(groups))["loss"] for _ in range(3)]
+    return losses, load_file(await learner.save_weights(1) / "model.safetensors")
+
+
+async def test_two_ranks_train_like_one_and_read_its_checkpoints(
+    ray_cluster, one_rank, two_ranks, storage: Path, groups, make_segment
+) -> None:
+    single = make_learner(one_rank, storage, num_threads=1)
+    await single.start()
+    try:
+        losses, weights = await train(single, groups, make_segment)
+        await single.save_checkpoint(3, {})
+        further = (await single.train_step(groups))["loss"]
+    finally:
+        await single.stop()
+
+    double = make_learner(two_ranks, storage, num_threads=1)
+    await double.start()
+    try:
+        double_losses, double_weights = await train(double, groups, make_segment)
+        assert double_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
+        assert double_weights.keys() == weights.keys()
+        for name, tensor in weights.items():
+            torch.testing.assert_close(double_weights[name], tensor, atol=WEIGHT_TOLERANCE, rtol=0)
+        assert await double.load_latest() == (3, {})
+        assert (await double.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
+        groups[0][0].segments[0].logprobs[:] = float("nan")
+        with pytest.raises(TrainingDivergedError, match="learningRate"):  # its type survives the way from the rank
+            await double.train_step(groups)
+    finally:
+        await double.stop()
+
+
+async def test_a_rank_that_dies_in_a_collective_ends_the_call(ray_cluster, two_ranks, storage: Path) -> None:
+    ranks = RayRanks(two_ranks, storage, num_threads=1)
+    await ranks.start()
+    try:
+        half_of_a_collective = asyncio.create_task(ranks.call("load_model", [()] * 2))
+        ray.kill(ranks._actors[1])
+        with pytest.raises(RankDiedError):
+            await half_of_a_collective
+    finally:
+        await ranks.stop()
