@@ -1,0 +1,3 @@
+module sweyard.dev/tests/probe
+
+go 1.26

@@ -1,0 +1,124 @@
+"""`up --control-plane-only`: repeated, killed, beside others, without root."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sweyard_cluster.lifecycle import Tool
+
+pytestmark = pytest.mark.apiserver
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+CLUSTER_PACKAGE = Path(__file__).parents[2] / "cluster"
+NOBODY = "65534"
+
+
+@pytest.fixture
+def names(command: Command) -> Iterator[list[str]]:
+    chosen = [f"own-{uuid.uuid4().hex[:6]}" for _ in range(2)]
+    yield chosen
+    for name in chosen:
+        command("down", "--name", name)
+
+
+def process_ids(tool: Tool, name: str) -> dict[str, int]:
+    processes = tool.processes(tool.cache.cluster(name))
+    return {one: record.pid for one in processes.names() if (record := processes.running(one))}
+
+
+def test_up_again_changes_nothing(command: Command, names: list[str], cluster_tool: Tool) -> None:
+    command("up", "--control-plane-only", "--name", names[0])
+    first = process_ids(cluster_tool, names[0])
+    assert set(first) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+    command("up", "--control-plane-only", "--name", names[0])
+    assert process_ids(cluster_tool, names[0]) == first
+
+
+def test_up_restarts_what_died_and_keeps_data(command: Command, names: list[str], cluster_tool: Tool) -> None:
+    command("up", "--control-plane-only", "--name", names[0])
+    cluster_tool.kubectl(names[0]).run("create", "namespace", "kept")
+    before = process_ids(cluster_tool, names[0])
+    for name in ("etcd", "kube-apiserver"):
+        os.kill(before[name], signal.SIGKILL)
+    time.sleep(0.5)
+    command("up", "--control-plane-only", "--name", names[0])
+    after = process_ids(cluster_tool, names[0])
+    assert set(after) == set(before)
+    assert after["etcd"] != before["etcd"]
+    cluster_tool.kubectl(names[0]).run("get", "namespace", "kept")
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.2, 3.0])
+def test_killed_up_is_repeated_and_leaves_no_stray(
+    seconds: float, command: Command, names: list[str], cluster_tool: Tool
+) -> None:
+    arguments = [sys.executable, "-m", "sweyard_cluster", "up", "--control-plane-only", "--name", names[0]]
+    with subprocess.Popen(arguments, cwd=CLUSTER_PACKAGE, stderr=subprocess.DEVNULL) as started:
+        time.sleep(seconds)
+        started.kill()
+    command("up", "--control-plane-only", "--name", names[0])
+    processes = cluster_tool.processes(cluster_tool.cache.cluster(names[0]))
+    assert {record.pid for record in processes.strays()} == set(process_ids(cluster_tool, names[0]).values())
+    command("down", "--name", names[0])
+    assert list(processes.strays()) == []
+
+
+def test_parallel_clusters_do_not_disturb_each_other(command: Command, names: list[str], cluster_tool: Tool) -> None:
+    arguments = [sys.executable, "-m", "sweyard_cluster", "up", "--control-plane-only", "--name"]
+    started = [subprocess.Popen([*arguments, name], cwd=CLUSTER_PACKAGE, stderr=subprocess.PIPE) for name in names]
+    for one in started:
+        _, errors = one.communicate(timeout=300)
+        assert one.returncode == 0, errors
+    assert len({cluster_tool.spec(name).slot for name in names}) == 2
+    for name in names:
+        cluster_tool.kubectl(name).run("create", "namespace", name)
+    command("down", "--name", names[0])
+    seen = json.loads(cluster_tool.kubectl(names[1]).run("get", "namespaces", "-o", "json"))["items"]
+    assert names[1] in [item["metadata"]["name"] for item in seen]
+    assert names[0] not in [item["metadata"]["name"] for item in seen]
+
+
+def test_simulated_nodes_run_pods(command: Command, names: list[str], cluster_tool: Tool) -> None:
+    command("up", "--control-plane-only", "--fake-nodes", "3", "--name", names[0])
+    kubectl = cluster_tool.kubectl(names[0])
+    kubectl.run("create", "deployment", "many", "--image=example.test/none:1", "--replicas=20")
+    kubectl.run("rollout", "status", "deployment/many", "--timeout=60s")
+
+
+def test_needs_no_root(names: list[str], cluster_tool: Tool, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for binary in cluster_tool.cache.binaries.glob("[!.]*/*"):
+        copy = cache / "bin" / binary.parent.name / binary.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        os.link(binary, copy)
+    # The interpreter of a virtual environment may lie where only its owner looks; the system's will do.
+    packages = f"{CLUSTER_PACKAGE}:{Path(yaml.__file__).parents[1]}"
+    environment = {"PATH": os.environ["PATH"], "SWEYARD_CACHE": str(cache), "PYTHONPATH": packages}
+    unprivileged = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"]
+    as_nobody = unprivileged if os.geteuid() == 0 else []
+    if as_nobody:
+        for directory in (cache, *cache.rglob("*/")):
+            os.chown(directory, int(NOBODY), int(NOBODY))
+        for parent in (tmp_path, *tmp_path.parents[:2]):
+            parent.chmod(0o755)
+
+    def run(*arguments: str) -> str:
+        command = [*as_nobody, "/usr/bin/python3", "-m", "sweyard_cluster", *arguments, "--name", names[0]]
+        done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        run("up", "--control-plane-only")
+        assert run("status").count("running") == 4
+    finally:
+        run("down")
