@@ -15,7 +15,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import DONE, USER_FAULT, exit_code_of
-from sweyard_trainer.run import needs_ray, run_training
+from sweyard_trainer.waiting_threads import let_threads_sleep
 
 TERMINATION_LOG = Path("/dev/termination-log")
 JOIN_DEADLINE_SECONDS = 600.0
@@ -26,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sweyard_trainer", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="resolved config of the run")
     arguments = parser.parse_args()
+    let_threads_sleep(os.environ)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     spec = load_config(arguments.config.read_text(encoding="utf-8"))
     environment = Environment.of_pod(os.environ)
@@ -36,6 +37,8 @@ def main() -> int:
 
 def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     """Rank 0: the main loop."""
+    from sweyard_trainer.run import needs_ray, run_training  # imports PyTorch
+
     mark = gang.end_mark(environment.storage, environment.attempt)
     code = 1
     try:

@@ -1,4 +1,4 @@
-"""Failures of the learner as types."""
+"""Failures of the learner and ends of the main loop as types."""
 
 from sweyard_sandbox.errors import SweyardError
 
@@ -21,3 +21,7 @@ class RankDiedError(SweyardError):
 
 class WeightSyncError(SweyardError):
     """An engine did not confirm new weights within its deadline."""
+
+
+class StoppedError(SweyardError):
+    """The run was asked to stop; what was done is in a checkpoint."""

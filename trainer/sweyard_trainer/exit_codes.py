@@ -2,7 +2,7 @@
 
 from sweyard_api.problem import InvalidSpecError
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.train import StoppedError
+from sweyard_trainer.errors import StoppedError
 
 DONE = 0
 FAILED = 1

@@ -19,7 +19,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
-from sweyard_trainer.run import run_training
+from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
 
@@ -41,6 +41,8 @@ def run_local(
     Raises InvalidSpecError, OutputTakenError, DatasetError and other user errors with a sentence; StoppedError after
     SIGTERM or SIGINT, with a checkpoint taken.
     """
+    from sweyard_trainer.run import run_training  # imports PyTorch
+
     spec = resolve(document["spec"])
     _claim_output(output, spec)
     environment = local_environment(
@@ -79,6 +81,7 @@ def main() -> int:
     parser.add_argument("--datasets", type=Path, action="append", default=[], help="directory of data sets")
     parser.add_argument("--allow-unisolated", action="store_true", help="run without namespaces where there are none")
     arguments = parser.parse_args()
+    let_threads_sleep(os.environ)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         run_local(

@@ -19,7 +19,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.algorithm.learning_signal import has_signal
-from sweyard_trainer.errors import NothingToTrainError
+from sweyard_trainer.errors import NothingToTrainError, StoppedError
 from sweyard_trainer.evaluation import SourceResult, evaluate_source
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics, prefixed, rollout_metrics
@@ -40,10 +40,6 @@ MAX_STEPS_WITHOUT_SIGNAL = 5
 
 class NoSignalError(SweyardError, ValueError):
     """The tasks teach nothing: all attempts at each are alike."""
-
-
-class StoppedError(SweyardError):
-    """The run was asked to stop; what was done is in a checkpoint."""
 
 
 class Trains(Protocol):

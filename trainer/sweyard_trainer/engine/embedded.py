@@ -18,6 +18,8 @@ from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.sampling import SeededSampler
 
+SMALL_MODEL_PARAMETERS = 10_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class _Request:
@@ -40,7 +42,7 @@ class TransformersEngine:
         self._waiting: list[_Request] = []
         self._arrived = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=self._size_threads)
 
     @classmethod
     def load(cls, directory: Path, *, max_batch: int = 64) -> "TransformersEngine":
@@ -108,6 +110,11 @@ class TransformersEngine:
         for request, completion in zip(batch, completions, strict=True):
             if not request.future.done():
                 request.future.set_result(completion)
+
+    def _size_threads(self) -> None:
+        """The steps of a small model are too short to share between cores; the sandboxes can use the others."""
+        if self._model.num_parameters() < SMALL_MODEL_PARAMETERS:
+            torch.set_num_threads(1)
 
     def _load(self, directory: Path, version: int) -> None:
         tensors: dict[str, torch.Tensor] = {}
