@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sweyard_operator.cluster import Cluster, WatchEvent
-from sweyard_operator.errors import ApiError, GoneError, OperatorError
+from sweyard_operator.errors import ApiError, GoneError, OperatorError, StreamDeadError
 from sweyard_operator.resources import Manifest, Resource, labels_of, name_of, namespace_of
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,8 @@ class Informer:
                     await self._list()
                 await self._watch()
                 self._resource_version = None
-            except GoneError:
+            except (GoneError, StreamDeadError) as error:
+                logger.info("watch of %s: %s; listing again", self.resource.plural, error)
                 self._resource_version = None
             except ApiError as error:
                 logger.warning("cannot watch %s: %s", self.resource.plural, error)

@@ -53,7 +53,7 @@ class FakeApiServer:
             raise UnreachableError(f"{method} {path}: lost")
         if lies.happens(lies.throttle_rate):
             return self._status(429, "TooManyRequests", "slow down", {"Retry-After": "1"})
-        if lies.happens(lies.error_rate):
+        if lies.happens(lies.error_rate) or path.rpartition("/")[2] in lies.unlistable:
             return self._status(500, "InternalError", "etcd leader changed")
         if method != "GET" and lies.happens(lies.conflict_rate):
             return self._status(409, "Conflict", "the object has been modified")

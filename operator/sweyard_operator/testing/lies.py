@@ -39,6 +39,8 @@ class Lies:
     """Streams stay open and silent, without bookmarks."""
     gone_rate: float = 0.0
     """410 to the start of a watch."""
+    unlistable: frozenset[str] = frozenset()
+    """Plural names whose lists answer 500."""
     pod_quota: int | None = None
     """Pods a namespace may hold."""
     forbidden_images: frozenset[str] = frozenset()
@@ -49,12 +51,14 @@ class Lies:
         return rate > 0.0 and self.randomness.random() < rate
 
     def stop(self) -> None:
-        """Tell the truth from now on; latency stays."""
+        """Tell the truth from now on, and fast."""
+        self.latency_seconds = 0.001
         for name in (
             *("throttle_rate", "error_rate", "lost_request_rate", "lost_reply_rate", "conflict_rate"),
             *("duplicate_event_rate", "lost_event_rate", "swapped_event_rate", "broken_watch_rate", "gone_rate"),
         ):
             setattr(self, name, 0.0)
+        self.unlistable = frozenset()
         self.stale_revisions, self.deaf_watches, self.is_down = 0, False, False
 
     def refusal(self, pod: Manifest, num_pods: int) -> str | None:

@@ -59,7 +59,7 @@ def test_an_api_server_that_is_away_is_no_reason_to_restart() -> None:
 
 def test_a_watch_that_stays_dead_while_requests_work_is() -> None:
     async def story(operator: Operator, api: FakeApiServer) -> None:
-        api.lies.deaf_watches = True
+        api.lies.deaf_watches, api.lies.unlistable = True, frozenset({"rolloutpools"})
         await asyncio.sleep(300)
         assert ["has been silent" in trouble for trouble in find_troubles(operator)] == [True]
 

@@ -41,6 +41,8 @@ steps = st.one_of(
     st.tuples(st.just("join"), holders, st.lists(images, max_size=6)),
     st.tuples(st.just("announce"), holders, st.lists(images, max_size=6)),
     st.tuples(st.just("claim"), holders),
+    st.tuples(st.just("race"), holders, st.integers(0, 2), st.lists(st.floats(0.0, 0.5), min_size=1, max_size=5)),
+    st.tuples(st.just("slow"), st.floats(0.0, 1.0)),
     st.tuples(st.just("release"), holders),
     st.tuples(st.just("die"), holders),
     st.tuples(st.just("leave"), holders),
@@ -103,6 +105,17 @@ class Chaos:
         if holder in self.alive and (uid := self.world.claim(holder)) is not None:
             assert uid not in self.claims
             self.claims[uid] = holder
+
+    async def do_race(self, holder: str, cap: int, pauses: list[float]) -> None:
+        """Claims while the operator is taking free sandboxes away."""
+        self.edit(replicas=cap)
+        for pause in pauses:
+            await self.world.sleep(pause)
+            await self.do_claim(holder)
+            self.check()
+
+    async def do_slow(self, seconds: float) -> None:
+        self.world.api.lies.latency_seconds = seconds
 
     async def do_release(self, holder: str) -> None:
         mine = [uid for uid, claimer in self.claims.items() if claimer == holder]

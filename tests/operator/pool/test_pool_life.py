@@ -411,3 +411,23 @@ def test_a_spec_that_our_models_refuse_is_named_in_the_condition(play: Callable[
         assert world.exists(ROLLOUT_POOLS, "pool")
 
     play(story)
+
+
+def test_a_sandbox_claimed_while_it_is_being_taken_back_is_kept(play: Callable[..., None]) -> None:
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=20, warm=warm(20))
+        world.join("holder")
+        await world.until(lambda: world.status().get("ready") == 20)
+        # Slow replies: between the operator's look and its deletions lies a second in which clients claim.
+        world.api.lies.latency_seconds = 1.0
+        world.edit_pool(replicas=0)
+        claimed = []
+        for _ in range(100):
+            await world.sleep(0.05)
+            claimed.append(world.claim("holder"))
+        kept = {uid for uid in claimed if uid is not None}
+        assert 2 <= len(kept) < 20
+        await world.sleep(120)
+        assert {pod["metadata"]["uid"] for pod in world.pods()} == kept
+
+    play(story)
