@@ -167,13 +167,11 @@ def test_a_deaf_watch_shows_in_its_silence_and_is_replaced() -> None:
         await asyncio.sleep(120)
         assert caches.most_silent()[1] <= 65.0
         api.lies.deaf_watches = True
-        await asyncio.sleep(80)
-        plural, seconds = caches.most_silent()
-        assert plural == "pods"
-        assert seconds >= 80.0
-        api.lies.deaf_watches = False
         api.store.create(PODS, pod("a"))
-        await asyncio.sleep(30)
+        await asyncio.sleep(10)
+        assert names(caches) == []
+        await asyncio.sleep(90)
+        # The next watch is as deaf, but a list came before it.
         assert names(caches) == ["a"]
 
     play(story)
