@@ -10,7 +10,7 @@ from sweyard_operator.build.gateway import build_gateway, build_gateway_service
 from sweyard_operator.build.image_cache import build_image_cache
 from sweyard_operator.build.network_policies import build_network_policies
 from sweyard_operator.build.rollout_pool import build_rollout_pool
-from sweyard_operator.build.run_context import RunContext, RunSettings
+from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, RunSettings
 from sweyard_operator.build.service_account import build_role_bindings, build_service_account
 from sweyard_operator.build.storage import build_claim
 from sweyard_operator.build.trainer_job import build_trainer_service
@@ -103,11 +103,15 @@ def plan_release(snapshot: RunSnapshot) -> tuple[Deletion, ...]:
 
 
 def plan_stop(snapshot: RunSnapshot) -> tuple[Deletion, ...]:
-    """Deletions of trainer Jobs that are not finished; their pods get SIGTERM and time for a checkpoint."""
+    """Deletions of trainer Jobs that are under way; their pods get SIGTERM and time for a checkpoint.
+
+    A Job with a failed pod ends by itself, and stays, since its pods' logs say why.
+    """
+    failed = {pod.attempt for pod in snapshot.pods_of(COMPONENT_TRAINER) if pod.phase == "Failed"}
     return tuple(
         Deletion(JOBS, snapshot.namespace, job.name, job.uid)
         for job in snapshot.jobs
-        if not job.is_finished and not job.is_deleting
+        if not job.is_finished and not job.is_deleting and job.attempt not in failed
     )
 
 

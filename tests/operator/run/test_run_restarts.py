@@ -90,6 +90,14 @@ def test_users_fault_is_not_retried(running: Make, has_pod: bool) -> None:
     assert world.names(JOBS) == ["demo-trainer-0"]
 
 
+def test_job_of_a_users_fault_stays_for_its_log(running: Make) -> None:
+    world = running()
+    world.end_pod("demo-trainer-0-0", 2, "model.name: there is no such model")
+    world.settle()
+    assert world.condition("Failed")["reason"] == "UserError"
+    assert world.names(JOBS) == ["demo-trainer-0"]
+
+
 def test_success_releases_what_costs_and_keeps_what_is_read(running: Make) -> None:
     world = running()
     world.report(0, phase="finished", step=30, totalSteps=30, progressPercentage=100)

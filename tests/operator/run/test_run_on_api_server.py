@@ -1,0 +1,279 @@
+"""Runs under the operator process and real controllers; the test plays kubelet and trainer."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweyard_api.constants import FIELD_MANAGER_TRAINER, GROUP
+from sweyard_api.kinds import KINDS
+from sweyard_cluster.testing import TestCluster
+
+pytestmark = pytest.mark.apiserver
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[2]
+GOLDENS = ("tiny", "tiny-development", "deepswe-32b")
+LEFTOVERS = "pods,jobs,statefulsets,deployments,services,configmaps,pvc,serviceaccounts,rolebindings,networkpolicies"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def kinds(api_server: TestCluster) -> TestCluster:
+    for kind in KINDS:
+        path = REPOSITORY / "crds" / f"{kind.plural}.yaml"
+        api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+    return api_server
+
+
+class Lab:
+    """One namespace with one operator of its own."""
+
+    def __init__(self, cluster: TestCluster, namespace: str, log: Path) -> None:
+        self.cluster, self.namespace, self._log = cluster, namespace, log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def kubectl(self, *arguments: str, body: Json | None = None) -> str:
+        text = None if body is None else json.dumps(body)
+        return self.cluster.kubectl("-n", self.namespace, *arguments, input_text=text)
+
+    def start_operator(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "KUBECONFIG": str(self.cluster.kubeconfig),
+            "SWEYARD_WATCH_NAMESPACES": self.namespace,
+            "POD_NAMESPACE": self.namespace,
+            "SWEYARD_TRAINER_IMAGE": "registry.test/sweyard-trainer:1",
+            "SWEYARD_HTTP_PORT": str(port),
+            "SWEYARD_LEADER_LEASE_SECONDS": "3",
+        }
+        with self._log.open("ab") as log:
+            command = [sys.executable, "-m", "sweyard_operator"]
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def kill_operator(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def get(self, kind: str, name: str) -> Json:
+        answer: Json = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return answer
+
+    def names(self, kind: str, selector: str = "sweyard.dev/run=demo") -> list[str]:
+        return self.kubectl("get", kind, "-l", selector, "-o", "name").split()
+
+    def apply_run(self, **changes: Any) -> None:
+        spec = {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}, **changes}
+        metadata = {"name": "demo", "namespace": self.namespace}
+        run = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "TrainingRun", "metadata": metadata, "spec": spec}
+        self.kubectl("apply", "--server-side", "-f", "-", body=run)
+
+    def make_dataset(self) -> None:
+        self.kubectl("create", "configmap", "tiny", "--from-literal=tasks.jsonl.gz=none")
+
+    def condition(self, kind: str) -> Json:
+        conditions = self.get("tr", "demo").get("status", {}).get("conditions", [])
+        return next((entry for entry in conditions if entry["type"] == kind), {})
+
+    def phase(self) -> str:
+        return str(self.get("tr", "demo").get("status", {}).get("phase", ""))
+
+    def until(self, what: str, holds: Callable[[], object], timeout_seconds: float = 60) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                shown = self.kubectl("get", "tr", "demo", "-o", "yaml", "--ignore-not-found")
+                pytest.fail(f"not within {timeout_seconds} s: {what}\n{shown}\n{self._log.read_text()[-4_000:]}")
+            time.sleep(0.3)
+
+    def become(self, pod: str, status: Json) -> None:
+        """The kubelet writes a pod's status."""
+        patch = json.dumps({"status": status})
+        self.kubectl("patch", pod, "--subresource=status", "--type=merge", "-p", patch)
+
+    def serve(self) -> None:
+        """Engine and gateway pods get ready."""
+        for component in ("engine", "gateway"):
+            selector = f"sweyard.dev/component={component}"
+            self.until(f"pods of {component}", lambda selector=selector: self.names("pods", selector))
+            for pod in self.names("pods", selector):
+                self.become(pod, RUNNING)
+
+    def trainer_pod(self, attempt: int) -> str:
+        selector = f"sweyard.dev/component=trainer,sweyard.dev/attempt={attempt}"
+        self.until(f"pod of attempt {attempt}", lambda: self.names("pods", selector))
+        return self.names("pods", selector)[0]
+
+    def report(self, **fields: Any) -> None:
+        """The trainer writes status.trainer, as its client does."""
+        metadata = {"name": "demo", "namespace": self.namespace}
+        body = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "TrainingRun", "metadata": metadata}
+        body["status"] = {"trainer": {"updatedAt": stamp(), **fields}}
+        manager = f"--field-manager={FIELD_MANAGER_TRAINER}"
+        self.kubectl("apply", "--server-side", "--subresource=status", manager, "-f", "-", body=body)
+
+
+RUNNING: Json = {
+    "phase": "Running",
+    "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
+}
+
+
+def stamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ended(exit_code: int, said: str = "") -> Json:
+    """Status of a trainer pod whose container ended."""
+    end = {"exitCode": exit_code, "message": said, "finishedAt": stamp(), "startedAt": stamp(), "reason": "Error"}
+    container = {"name": "trainer", "image": "x", "imageID": "x", "ready": False, "restartCount": 0}
+    container["state"] = {"terminated": end}
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    return {
+        "phase": "Failed" if exit_code else "Succeeded",
+        "conditions": [{"type": "Ready", "status": "False"}, scheduled],
+        "containerStatuses": [container],
+    }
+
+
+@pytest.fixture
+def lab(kinds: TestCluster, tmp_path: Path) -> Iterator[Lab]:
+    namespace = f"run-{uuid.uuid4().hex[:8]}"
+    kinds.kubectl("create", "namespace", namespace)
+    lab = Lab(kinds, namespace, tmp_path / "operator.log")
+    lab.start_operator()
+    try:
+        yield lab
+    finally:
+        lab.kill_operator()
+        kinds.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.mark.parametrize("golden", GOLDENS)
+def test_api_server_takes_every_manifest(kinds: TestCluster, golden: str) -> None:
+    kinds.kubectl("apply", "-f", "-", input_text="{apiVersion: v1, kind: Namespace, metadata: {name: lab}}")
+    path = HERE / "golden" / f"{golden}.yaml"
+    shown = kinds.kubectl("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", str(path))
+    assert len(shown.split()) == len(list(yaml.safe_load_all(path.read_text())))
+
+
+@pytest.mark.parametrize("golden", ["tiny", "deepswe-32b"])
+def test_pods_keep_the_restricted_level(kinds: TestCluster, golden: str) -> None:
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restricted", "labels": level}}
+    kinds.kubectl("apply", "-f", "-", input_text=json.dumps(namespace))
+    documents = yaml.safe_load_all((HERE / "golden" / f"{golden}.yaml").read_text())
+    templates = [
+        item["spec"]["template"] for item in documents if "template" in item["spec" if "spec" in item else "metadata"]
+    ]
+    templates = [template for template in templates if "containers" in template.get("spec", {})]
+    assert templates
+    for template in templates:
+        # The account is made by the operator, and is not what is tested here.
+        spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": "restricted"}, "spec": spec}
+        shown = kinds.kubectl("create", "--dry-run=server", "-o", "name", "-f", "-", input_text=json.dumps(pod))
+        assert shown.strip() == "pod/pod"
+
+
+def test_run_reaches_its_end_though_operator_and_trainer_die(lab: Lab) -> None:
+    lab.apply_run(restart={"limit": 1, "backoffSeconds": 0})
+    lab.until("the data set is missed", lambda: lab.condition("Progressing").get("reason") == "DatasetMissing")
+    lab.make_dataset()
+    lab.until("no node", lambda: lab.condition("InferenceReady").get("reason") == "Unschedulable")
+    assert "no nodes available to schedule pods" in lab.condition("InferenceReady")["message"]
+    lab.kill_operator()
+    lab.serve()
+    lab.start_operator()
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("the trainer runs", lambda: lab.phase() == "Running")
+    lab.report(attempt=0, phase="rl", step=5, totalSteps=30, metrics={"rewardMean": 0.25})
+    lab.until("progress is copied", lambda: lab.get("tr", "demo")["status"].get("step") == 5)
+    lab.become(lab.trainer_pod(0), ended(1, "RuntimeError: connection reset"))
+    lab.kill_operator()
+    lab.start_operator()
+    second = lab.trainer_pod(1)
+    lab.until("the restart is counted", lambda: lab.get("tr", "demo")["status"].get("restarts") == 1)
+    lab.become(second, RUNNING)
+    lab.until("the second attempt runs", lambda: lab.phase() == "Running")
+    lab.report(attempt=1, phase="finished", step=30, totalSteps=30, progressPercentage=100)
+    lab.become(second, ended(0))
+    lab.until("success", lambda: lab.phase() == "Succeeded")
+    lab.until("engines are released", lambda: not lab.names("statefulsets,deployments"))
+    assert lab.names("jobs") == ["job.batch/demo-trainer-0", "job.batch/demo-trainer-1"]
+    status = lab.get("tr", "demo")["status"]
+    assert (status["step"], status["restarts"], status["attempts"]) == (30, 1, 2)
+    managers = json.loads(lab.kubectl("get", "tr", "demo", "-o", "json", "--show-managed-fields"))
+    owners = {
+        entry["manager"]
+        for entry in managers["metadata"]["managedFields"]
+        if "f:trainer" in entry["fieldsV1"].get("f:status", {})
+    }
+    assert owners == {FIELD_MANAGER_TRAINER}
+    events = lab.kubectl("get", "events", "--field-selector=involvedObject.kind=TrainingRun", "-o", "json")
+    assert {"DatasetMissing", "Unschedulable", "TrainerStarting", "Finished"} <= {
+        event["reason"] for event in json.loads(events)["items"]
+    }
+    lab.kubectl("delete", "tr", "demo")
+    lab.until("nothing is left", lambda: not lab.names(f"{LEFTOVERS},rolloutpools,imagecaches,leases"))
+
+
+def test_users_fault_ends_the_run_with_the_trainers_sentence(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run()
+    lab.serve()
+    lab.become(lab.trainer_pod(0), ended(2, "tasks.train: no task is left; loosen tasks.train.ids"))
+    lab.until("failure", lambda: lab.condition("Failed").get("status") == "True")
+    assert lab.condition("Failed")["reason"] == "UserError"
+    assert lab.condition("Failed")["message"] == "tasks.train: no task is left; loosen tasks.train.ids"
+    lab.until("the Job's own verdict", lambda: lab.get("job", "demo-trainer-0")["status"].get("conditions"))
+    assert lab.names("jobs") == ["job.batch/demo-trainer-0"]
+
+
+def test_suspended_run_holds_nothing_and_resumes_as_a_new_attempt(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run()
+    lab.serve()
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("it runs", lambda: lab.phase() == "Running")
+    lab.kubectl("patch", "tr", "demo", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    lab.until("suspended", lambda: lab.condition("Suspended").get("status") == "True")
+    assert not lab.names("pods,jobs,statefulsets,deployments,rolloutpools")
+    assert lab.names("pvc,configmaps") == ["persistentvolumeclaim/demo", "configmap/demo-config"]
+    lab.kubectl("patch", "tr", "demo", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    lab.serve()
+    lab.become(lab.trainer_pod(1), RUNNING)
+    lab.until("it runs again", lambda: lab.phase() == "Running")
+    status = lab.get("tr", "demo")["status"]
+    assert (status["attempts"], status["restarts"]) == (2, 0)
+
+
+def test_quota_and_foreign_objects_are_told_and_recovered_from(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.kubectl("create", "quota", "small", "--hard=pods=0")
+    lab.kubectl("create", "configmap", "demo-config", "--from-literal=mine=yes")
+    lab.apply_run()
+    lab.until("the conflict", lambda: lab.condition("Progressing").get("reason") == "NameConflict")
+    assert lab.get("configmap", "demo-config")["data"] == {"mine": "yes"}
+    lab.kubectl("delete", "configmap", "demo-config")
+    lab.until("the quota", lambda: lab.condition("InferenceReady").get("reason") == "FailedCreate")
+    assert "exceeded quota: small" in lab.condition("InferenceReady")["message"]
+    lab.kubectl("delete", "quota", "small")
+    lab.until("pods", lambda: lab.names("pods", "sweyard.dev/component=engine"), timeout_seconds=120)
