@@ -8,7 +8,6 @@ Invariants:
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +37,8 @@ class _Pending:
     exited: asyncio.Future[wire.Exited | None]
     """None: its shell was killed before it could report."""
     body: asyncio.Future[wire.Body]
+    is_expired: bool = False
+    """Its timeout is over: it must not begin any more."""
 
     def fail(self, error: InfrastructureError) -> None:
         for future in (self.exited, self.body):
@@ -161,12 +162,20 @@ class DriverClient:
         """False if the timeout came first; then everything that the command started has been killed."""
         if await _within(timeout_seconds, pending.exited):
             return True
+        pending.is_expired = True
         await self._send(wire.encode_line("kill", pending.id, "TERM"))
         await _within(_TERM_GRACE_SECONDS, pending.body)
         await self._send(wire.encode_line("kill", pending.id, "KILL"))
         if not await _within(_KILL_GRACE_SECONDS, pending.exited):
-            raise self._lost("did not answer after a timeout")
+            await self._break()
+            if not await _within(self.reconnect_seconds + _HELLO_SECONDS, pending.exited):
+                raise self._lost("did not answer after a timeout")
         return False
+
+    async def _break(self) -> None:
+        """The driver is silent: make the reader connect anew."""
+        if self._channel is not None:
+            await self._channel.close()
 
     async def _collect(self, pending: _Pending) -> wire.Body:
         """The body; background children that hold the pipe are not waited for."""
@@ -205,9 +214,11 @@ class DriverClient:
         if self._dead is not None:
             raise self._dead
         assert self._channel is not None
-        # On an error the reader sees the end of the stream, reconnects, and asks about every pending command.
-        with contextlib.suppress(ChannelError):
+        try:
             await self._channel.send(request)
+        except ChannelError:
+            # The reader sees the end of the stream, reconnects, and asks about every pending command.
+            await self._channel.close()
 
     async def _read(self, parser: wire.AnswerParser) -> None:
         while True:
@@ -239,6 +250,9 @@ class DriverClient:
                 pending.body.set_result(answer)
                 if not pending.exited.done():
                     pending.exited.set_result(None)
+            case wire.Unknown() if pending.is_expired:
+                pending.exited.set_result(None)
+                pending.body.set_result(wire.Body(pending.id, b"", cut=False))
             case wire.Unknown():
                 self.counters.resent += 1
                 await self._send(pending.request)

@@ -17,7 +17,7 @@
 # A command's files in the spool: ID (exists once it was begun: this is what makes it run once), ID.pid, ID.out, ID.code.
 # Its output passes a pipe into ID.out. When its shell ends, a mark goes into the same pipe, so all that it wrote before
 # lies before the mark, even while a background child still holds the pipe.
-exec 3>&1 >/dev/null 2>&1
+exec 3>&1 5>&2 >/dev/null 2>&1 # 5 stays open: containerd closes stdin once nobody holds the stream's stderr
 unset ENV
 
 for spool in "${SWEYARD_SPOOL:-/tmp/.sweyard}" /var/tmp/.sweyard /dev/shm/.sweyard; do
@@ -66,7 +66,7 @@ leader() { # ID TOKEN: the command and, after it, the mark; stdout is the output
     launch='sh -c'
     eval "$prelude"
     exec $newsession $launch "$command"
-  ) </dev/null 2>&1 3>&- 4>&-
+  ) </dev/null 2>&1 3>&- 4>&- 5>&-
   code=$?
   oom_kills
   printf '\n-mark-%s\n' "$2"
@@ -78,10 +78,10 @@ collector() { # ID TOKEN BLOCKS: keeps the output up to BLOCKS * 512 bytes and d
   cut=0
   ulimit -c 0
   ulimit -S -f "$3"
-  cat 3>&- 4>&- >"$spool/$1.out" || {
+  cat 3>&- 4>&- 5>&- >"$spool/$1.out" || {
     cut=1
     : >"$spool/$1.cut"
-    cat 3>&- 4>&- >/dev/null
+    cat 3>&- 4>&- 5>&- >/dev/null
   }
   [ -e "$spool/$1.sent" ] || body "$1" "$2" $cut
 }
@@ -127,7 +127,7 @@ status() { # ID TOKEN: after a reconnect, when the answer may have gone to the s
     (
       tries=0
       while lives "$1"; do sleep 0.1; done
-      sleep 0.1
+      [ -e "$spool/$1.code" ] || sleep 0.2
       [ -e "$spool/$1.code" ] && read -r code killed <"$spool/$1.code" && say 'exit %s %s %s\n' "$1" "$code" "$killed"
       settle "$1" "$2"
     ) &

@@ -1,32 +1,71 @@
 """The `sandbox` and `runtime` fixtures of the contract: one parameter for each runtime that has a real shell."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.pool.credentials import load_kubeconfig
+from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
+from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
+from tests.sandbox.contract.host_image import push_host_image
+from tests.sandbox.contract.pod_stock import PodStock, fresh_namespace
 
 RUNTIMES = [
     pytest.param("local", id="local"),
     pytest.param("unisolated", id="unisolated"),
+    pytest.param("kubernetes", id="kubernetes", marks=pytest.mark.kubelet),
 ]
+POOL = "contract"
+
+
+class StockedRuntime(KubernetesRuntime):
+    """Claims pods that the stock provides, as the operator would."""
+
+    def __init__(self, pool: Pool, stock: PodStock) -> None:
+        super().__init__(pool)
+        self.pool = pool
+        self._stock = stock
+
+    async def acquire(self, image: str, *, deadline_seconds: float) -> Sandbox:
+        await asyncio.to_thread(self._stock.take)
+        return await super().acquire(image, deadline_seconds=deadline_seconds)
+
+
+@pytest.fixture(scope="session")
+def stock(cluster: TestCluster) -> Iterator[PodStock]:
+    image = push_host_image(cluster.tool.spec(cluster.name).addresses.registry)
+    with fresh_namespace(cluster) as namespace:
+        yield PodStock(cluster, namespace, POOL, image)
+
+
+@pytest.fixture(params=RUNTIMES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> str:
+def image(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if kind == "kubernetes":
+        return str(request.getfixturevalue("stock").image)
     tree = tmp_path / "image"
     tree.mkdir()
     (tree / "a.txt").write_text("hello\n")
     return f"dir:{tree}"
 
 
-@pytest.fixture(params=RUNTIMES)
-async def runtime(request: pytest.FixtureRequest) -> AsyncIterator[Runtime]:
-    made: LocalRuntime
-    if request.param == "local":
+@pytest.fixture
+async def runtime(kind: str, image: str, request: pytest.FixtureRequest) -> AsyncIterator[Runtime]:
+    if kind == "kubernetes":
+        stock: PodStock = request.getfixturevalue("stock")
+        made: Runtime = StockedRuntime(await connect(stock), stock)
+    elif kind == "local":
         made = LocalRuntime()
     else:
         made = LocalRuntime(LocalConfig(allow_unisolated=True))
@@ -35,12 +74,19 @@ async def runtime(request: pytest.FixtureRequest) -> AsyncIterator[Runtime]:
     await made.close()
 
 
+async def connect(stock: PodStock) -> Pool:
+    credentials = load_kubeconfig(stock.cluster.kubeconfig)
+    return await Pool.connect(
+        namespace=stock.namespace, name=POOL, credentials=credentials, environment={}, rng=random.Random()
+    )
+
+
 @pytest.fixture
 async def sandbox(runtime: Runtime, image: str) -> AsyncIterator[Sandbox]:
-    async with await runtime.acquire(image, deadline_seconds=30) as made:
+    async with await runtime.acquire(image, deadline_seconds=60) as made:
         yield made
 
 
 @pytest.fixture
-def is_root() -> bool:
-    return os.geteuid() == 0
+def is_root(kind: str) -> bool:
+    return kind == "kubernetes" or os.geteuid() == 0

@@ -1,6 +1,7 @@
 """Launcher: asks the spawner process for sandboxes, from asyncio."""
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -40,7 +41,9 @@ class SocketChannel:
             raise ChannelError(str(error)) from error
 
     async def close(self) -> None:
-        """Close both directions."""
+        """Close both directions; who waits in `receive` sees the end."""
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)
         self._stream.close()
 
 

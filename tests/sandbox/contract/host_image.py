@@ -1,0 +1,48 @@
+"""An image of this machine's shell, tools, git and python, made without any image tool."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweyard_cluster.scratch_image import push, scratch_image
+
+_TOOLS = (
+    "cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq "
+    "setpriv setsid sh sleep sort stat tail touch tr true wc yes"
+).split()
+_PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+_GROUP = "root:x:0:\nnogroup:x:65534:\n"
+
+
+def push_host_image(registry: str) -> str:
+    """Push and return the image's name."""
+    with tempfile.TemporaryDirectory() as directory:
+        texts = {"/etc/passwd": _PASSWD, "/etc/group": _GROUP, "/testbed/a.txt": "hello\n", "/tmp/.keep": ""}
+        files = dict(collect_files())
+        for number, (inside, text) in enumerate(texts.items()):
+            path = Path(directory) / str(number)
+            path.write_text(text)
+            files[inside] = path
+        push(scratch_image(files, ["/bin/sh"]), registry, "sandbox-contract", "1")
+    return f"{registry}/sandbox-contract:1"
+
+
+def collect_files() -> Iterator[tuple[str, Path]]:
+    """Path inside to file here: the tools, the libraries they load, and python's own modules."""
+    programs = [Path(f"/bin/{tool}") for tool in _TOOLS]
+    programs += [Path("/usr/bin/python3"), Path("/usr/lib/git-core/git-remote-https")]
+    for program in programs:
+        yield str(program), program.resolve()
+        yield from find_libraries(program)
+    standard_library = Path("/usr/lib/python3.11")
+    for path in standard_library.rglob("*"):
+        if path.is_file() and not {"test", "__pycache__", "dist-packages", "lib2to3"} & set(path.parts):
+            yield str(path), path
+
+
+def find_libraries(program: Path) -> Iterator[tuple[str, Path]]:
+    listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    for name in re.findall(r"(/\S+\.so\S*)", listing):
+        yield name, Path(name).resolve()
