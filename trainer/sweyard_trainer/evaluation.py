@@ -57,7 +57,8 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float
     denominator = 1 + z * z / trials
     centre = share + z * z / (2 * trials)
     spread = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, (centre - spread) / denominator), min(1.0, (centre + spread) / denominator)
+    # Rounding must not push the share itself out of its interval.
+    return max(0.0, min(share, (centre - spread) / denominator)), min(1.0, max(share, (centre + spread) / denominator))
 
 
 async def evaluate_source(

@@ -25,6 +25,7 @@ from sweyard_trainer.trajectory import Segment, Trajectory
 SPEC: dict[str, Any] = {
     "steps": 6,
     "model": {"scratch": {}},
+    "agent": {"type": "short"},
     "tasks": {"train": {"dataset": "train"}, "eval": [{"dataset": "held"}]},
     "rollout": {"groupsPerStep": 2, "groupSize": 3, "maxConcurrent": 4},
     "reward": {"verifyTasks": False},

@@ -37,4 +37,4 @@ def remaining_seconds(phases: Mapping[str, Phase]) -> int | None:
 
 
 def _unit_seconds(name: str, phase: Phase) -> float:
-    return phase.seconds / phase.done if phase.done else PRIOR_SECONDS[name]
+    return max(phase.seconds / phase.done, 1e-3) if phase.done else PRIOR_SECONDS[name]

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from sweyard_trainer import gang
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.errors import StoppedError, UnsupportedError
+from sweyard_trainer.exit_codes import exit_code_of
+from sweyard_trainer.train import NoSignalError
+
+POD = {
+    "SWEYARD_RUN": "r",
+    "SWEYARD_RUN_UID": "u",
+    "SWEYARD_NAMESPACE": "n",
+    "SWEYARD_POOL": "p",
+    "SWEYARD_POD_NAME": "r-trainer-0-0",
+    "SWEYARD_ATTEMPT": "2",
+    "SWEYARD_HEAD_ADDRESS": "h",
+    "SWEYARD_ENGINE_URLS": "http://a,http://b",
+    "JOB_COMPLETION_INDEX": "1",
+}
+
+
+def test_other_ranks_end_as_rank_zero_did(tmp_path: Path) -> None:
+    mark = gang.end_mark(tmp_path, 3)
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            gang.leave_mark(mark, 143)
+
+    assert gang.wait_for_mark(mark, is_alive=lambda: True, sleep=nap) == 143
+    assert len(naps) == 2
+
+
+def test_a_mark_counts_even_when_ray_has_already_gone(tmp_path: Path) -> None:
+    mark = gang.end_mark(tmp_path, 0)
+    gang.leave_mark(mark, 0)
+    assert gang.wait_for_mark(mark, is_alive=lambda: False) == 0
+
+
+def test_a_rank_whose_ray_died_alone_ends_in_an_error(tmp_path: Path) -> None:
+    with pytest.raises(gang.GangBrokenError):
+        gang.wait_for_mark(gang.end_mark(tmp_path, 0), is_alive=lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(StoppedError("x"), 143, id="stopped"),
+        pytest.param(NoSignalError("x"), 2, id="tasks teach nothing"),
+        pytest.param(UnsupportedError("x"), 2, id="unsupported"),
+        pytest.param(gang.GangBrokenError("x"), 1, id="gang broken"),
+        pytest.param(ValueError("x"), 1, id="a bug"),
+    ],
+)
+def test_exit_codes_tell_the_users_faults_from_ours(error: Exception, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_the_environment_of_a_pod_is_read_once() -> None:
+    environment = Environment.of_pod(POD)
+    assert (environment.rank, environment.attempt) == (1, 2)
+    assert environment.engine_urls == ("http://a", "http://b")
+    assert environment.gateway_admin_url == ""
+    with pytest.raises(KeyError, match="SWEYARD_POOL"):
+        Environment.of_pod({name: value for name, value in POD.items() if name != "SWEYARD_POOL"})

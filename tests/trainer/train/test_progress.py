@@ -1,0 +1,95 @@
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweyard_api.training_run import TrainerStatus
+from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
+from sweyard_trainer.progress.reporter import ProgressReporter, StatusUnavailableError
+
+phases = st.fixed_dictionaries(
+    {
+        name: st.builds(Phase, st.integers(0, 50), st.integers(0, 50), st.floats(0, 1e4))
+        for name in ("warmup", "evaluation", "step")
+    }
+)
+
+
+@given(phases)
+def test_the_share_done_is_100_exactly_when_nothing_is_left(plan: dict[str, Phase]) -> None:
+    finished = all(phase.done >= phase.total for phase in plan.values())
+    assert 0 <= percentage(plan) <= 100
+    assert (percentage(plan) == 100) == finished
+
+
+@pytest.mark.parametrize(
+    ("plan", "seconds"),
+    [
+        pytest.param({"step": Phase(10, 4, 40.0)}, 60, id="six steps of ten seconds"),
+        pytest.param({"step": Phase(10, 0, 0.0), "warmup": Phase(5, 5, 5.0)}, None, id="no step measured yet"),
+        pytest.param({"step": Phase(2, 2, 9.0), "evaluation": Phase(8, 4, 2.0)}, 2, id="only evaluation left"),
+        pytest.param({"step": Phase(2, 2, 9.0)}, 0, id="nothing left"),
+        pytest.param({"step": Phase(0), "evaluation": Phase(8, 4, 2.0), "warmup": Phase(0)}, 2, id="evaluation alone"),
+    ],
+)
+def test_the_time_left_is_told_once_the_longest_part_was_measured(plan: dict[str, Phase], seconds: int | None) -> None:
+    assert remaining_seconds(plan) == seconds
+
+
+class RecordingSink:
+    def __init__(self, failures: int = 0) -> None:
+        self.reports: list[dict[str, Any]] = []
+        self.failures = failures
+
+    def publish(self, report: dict[str, Any]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StatusUnavailableError("connection refused")
+        self.reports.append(report)
+
+
+def make_reporter(storage: Path, sink: RecordingSink, clock: list[float]) -> ProgressReporter:
+    return ProgressReporter(
+        storage,
+        TrainerStatus(),
+        sink=sink,
+        now=lambda: datetime(2030, 1, 2, tzinfo=UTC),
+        monotonic=lambda: clock[0],
+    )
+
+
+async def test_many_updates_become_few_writes_and_the_last_one_counts(tmp_path: Path) -> None:
+    sink, clock = RecordingSink(), [0.0]
+    reporter = make_reporter(tmp_path, sink, clock)
+    for step in range(100):
+        reporter.update(step=step)
+        await asyncio.sleep(0)
+    await reporter.flush()
+    assert len(sink.reports) <= 2
+    assert sink.reports[-1]["step"] == 99
+    assert sink.reports[-1]["updatedAt"] == "2030-01-02T00:00:00Z"
+    assert json.loads((tmp_path / "progress.json").read_text())["step"] == 99
+
+
+async def test_an_unreachable_api_server_never_fails_the_run(tmp_path: Path) -> None:
+    sink, clock = RecordingSink(failures=1), [0.0]
+    reporter = make_reporter(tmp_path, sink, clock)
+    reporter.update(step=1)
+    await reporter.flush()
+    assert sink.reports == []
+    reporter.update(step=2)
+    await reporter.flush()
+    assert [report["step"] for report in sink.reports] == [2]
+
+
+async def test_the_share_done_never_goes_back(tmp_path: Path) -> None:
+    reporter = make_reporter(tmp_path, RecordingSink(), [0.0])
+    for share in (10, 30, 20):
+        reporter.update(progress_percentage=share)
+    await reporter.flush()
+    assert reporter.report.progress_percentage == 30
