@@ -53,13 +53,18 @@ def prepare_model(
 
 
 def task_texts(spec: TrainingRunSpec, tasks: Sequence[Task]) -> Iterator[str]:
-    """What the tokenizer learns from: what the agent will read and write on the training tasks."""
+    """What the tokenizer learns from: what the agent would read and write on the training tasks.
+
+    Where it has no scripted solver: their statements and repairs.
+    """
     agent = make_agent(spec.agent)
-    for seed, task in enumerate(tasks):
-        yield task.problem_statement
-        yield task.gold_patch
-        for correct in (True, False):
-            yield from (message.content for message in agent.scripted(task, correct=correct, seed=spec.seed + seed))
+    for number, task in enumerate(tasks):
+        try:
+            for correct in (True, False):
+                conversation = agent.scripted(task, correct=correct, seed=spec.seed + number)
+                yield from (message.content for message in conversation)
+        except NotImplementedError:
+            yield from (task.problem_statement, task.gold_patch)
 
 
 def _make(spec: TrainingRunSpec, directory: Path, tasks: Sequence[Task]) -> None:

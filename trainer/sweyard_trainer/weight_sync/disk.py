@@ -35,9 +35,12 @@ class DiskWeightSync:
         if not is_complete(directory):
             raise WeightSyncError(f"{directory} holds no complete weights to publish")
         deadline = asyncio.get_running_loop().time() + self._deadline_seconds
-        async with aiohttp.ClientSession(headers=self._headers) as http, asyncio.TaskGroup() as group:
-            for url in self._engine_urls:
-                group.create_task(_update(EngineControl(url, http, deadline), directory, version))
+        async with aiohttp.ClientSession(headers=self._headers) as http:
+            engines = [EngineControl(url, http, deadline) for url in self._engine_urls]
+            updates = [_update(engine, directory, version) for engine in engines]
+            results = await asyncio.gather(*updates, return_exceptions=True)
+        for failure in filter(None, results):
+            raise failure
 
 
 async def _update(engine: EngineControl, directory: Path, version: int) -> None:

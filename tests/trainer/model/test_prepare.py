@@ -1,0 +1,102 @@
+import gzip
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sweyard_api.resolve import dump_config
+from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.prepare import prepare_model
+
+SHORT = {"agent": {"type": "short"}}
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Path:
+    """A folder with the data set `tasks` of one task."""
+    task = {
+        "id": "t1",
+        "repository": "example",
+        "image": "dir:tree",
+        "working_directory": "/testbed",
+        "problem_statement": "mean() divides by the wrong number",
+        "gold_patch": "--- a/mean.py\n+++ b/mean.py\n@@ -1,2 +1,2 @@\n def mean(xs):\n"
+        "-    return sum(xs) / 2\n+    return sum(xs) / len(xs)\n",
+        "fail_to_pass": ["tests/test_mean.py::test_mean"],
+        "context": {
+            "path": "mean.py",
+            "function": "mean",
+            "lines": [[1, "def mean(xs):"], [2, "    return sum(xs) / 2"]],
+            "line": 2,
+        },
+    }
+    folder = tmp_path / "datasets" / "tasks"
+    folder.mkdir(parents=True)
+    with gzip.open(folder / "tasks.jsonl.gz", "wt") as file:
+        file.write(json.dumps(task) + "\n")
+    return folder.parent
+
+
+def test_a_scratch_model_has_its_shape_and_loads_everywhere(make_spec, tmp_path: Path, datasets: Path) -> None:
+    directory = prepare_model(make_spec(**SHORT), tmp_path / "run", [datasets])
+    model = AutoModelForCausalLM.from_pretrained(directory)
+    assert model.config.model_type == "qwen3"
+    assert (model.config.head_dim, model.config.num_hidden_layers, model.config.vocab_size) == (64, 2, 320)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert ChatRenderer.load(directory).stop_token_ids == (tokenizer.eos_token_id,)
+
+
+def test_preparing_again_changes_nothing(make_spec, tmp_path: Path, datasets: Path) -> None:
+    directory = prepare_model(make_spec(**SHORT), tmp_path / "run", [datasets])
+    before = {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
+    prepare_model(make_spec(**SHORT), tmp_path / "run", [])
+    assert {path.name: path.stat().st_mtime_ns for path in directory.iterdir()} == before
+
+
+def test_the_same_seed_gives_the_same_weights(make_spec, tmp_path: Path, datasets: Path) -> None:
+    def weights(name: str, seed: int) -> torch.Tensor:
+        directory = prepare_model(make_spec(seed=seed, **SHORT), tmp_path / name, [datasets])
+        return AutoModelForCausalLM.from_pretrained(directory).model.embed_tokens.weight
+
+    assert torch.equal(weights("a", 1), weights("b", 1))
+    assert not torch.equal(weights("a", 1), weights("c", 2))
+
+
+def test_two_pods_at_the_same_time_prepare_one_model(make_spec, tmp_path: Path, datasets: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(dump_config(make_spec(**SHORT)))
+    command = [sys.executable, "-m", "sweyard_trainer.prepare", "--config", str(config)]
+    command += ["--storage", str(tmp_path / "run"), "--datasets", str(datasets)]
+    with ThreadPoolExecutor() as pool:
+        pods = [pool.submit(subprocess.run, command, capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [pod.result().returncode for pod in pods] == [0, 0], [pod.result().stderr for pod in pods]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["model"]
+    AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
+
+
+def test_a_model_by_path_is_copied_whole(make_spec, tmp_path: Path, tiny_model: Path) -> None:
+    directory = prepare_model(make_spec(model={"name": str(tiny_model)}), tmp_path / "run", [])
+    assert (directory / "model.safetensors").read_bytes() == (tiny_model / "model.safetensors").read_bytes()
+
+
+def test_a_folder_without_a_model_is_refused_and_leaves_nothing(make_spec, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnsupportedError, match=r"config\.json"):
+        prepare_model(make_spec(model={"name": str(tmp_path / "empty")}), tmp_path / "run", [])
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_an_unknown_data_set_is_a_user_error_of_one_sentence(make_spec, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(dump_config(make_spec(**SHORT)))
+    command = [sys.executable, "-m", "sweyard_trainer.prepare", "--config", str(config), "--storage", str(tmp_path)]
+    done = subprocess.run([*command, "--datasets", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: dataset 'tasks'")

@@ -1,0 +1,156 @@
+"""The order of calls, confirmation, deadlines: against a server that speaks vLLM's routes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from sweyard_trainer.atomic_directory import atomic_directory
+from sweyard_trainer.errors import WeightSyncError
+from sweyard_trainer.weight_sync.disk import DiskWeightSync
+
+
+class Server:
+    """One engine's control routes, with what can go wrong."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.loaded = ""
+        self.version = "default"
+        self.paused = False
+        self.fail_on = ""
+        self.hang_on = ""
+        self.forget_version = False
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{route}", self.serve)
+        return app
+
+    async def serve(self, request: web.Request) -> web.Response:
+        route = request.match_info["route"]
+        body: dict[str, Any] = await request.json() if request.can_read_body else {}
+        self.calls.append(route)
+        if route == self.hang_on:
+            await asyncio.sleep(60)
+        if route == self.fail_on:
+            return web.Response(status=500, text="weights do not fit")
+        match route:
+            case "pause":
+                assert request.query["mode"] == "wait"
+                self.paused = True
+            case "resume":
+                self.paused = False
+            case "collective_rpc":
+                assert self.paused
+                assert body["method"] == "reload_weights"
+                self.loaded = body["kwargs"]["weights_path"]
+            case "update_weight_version":
+                self.version = self.version if self.forget_version else body["new_version"]
+        return web.json_response({"weight_version": self.version, "is_paused": self.paused})
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Callable[[Server], Awaitable[str]]]:
+    runners = []
+
+    async def start(server: Server) -> str:
+        runner = web.AppRunner(server.app(), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        runners.append(runner)
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    with atomic_directory(tmp_path / "weights" / "7") as directory:
+        (directory / "model.safetensors").touch()
+    return tmp_path / "weights"
+
+
+async def test_every_engine_loads_forgets_resumes_and_confirms(serve, weights: Path) -> None:
+    servers = [Server(), Server()]
+    await DiskWeightSync([await serve(server) for server in servers], weights).publish(7)
+    for server in servers:
+        assert server.calls == [
+            "pause",
+            "collective_rpc",
+            "reset_prefix_cache",
+            "update_weight_version",
+            "resume",
+            "weight_info",
+            "is_paused",
+        ]
+        assert (server.loaded, server.version, server.paused) == (str(weights / "7"), "7", False)
+
+
+@pytest.mark.parametrize("route", ["pause", "collective_rpc", "resume"])
+async def test_an_engine_that_fails_is_named_with_its_words(serve, weights: Path, route: str) -> None:
+    good, bad = Server(), Server()
+    bad.fail_on = route
+    urls = [await serve(good), await serve(bad)]
+    with pytest.raises(WeightSyncError, match=rf"{urls[1]}.*500: weights do not fit"):
+        await DiskWeightSync(urls, weights).publish(7)
+
+
+async def test_an_engine_that_failed_to_load_samples_nothing_until_a_repeat_mends_it(serve, weights: Path) -> None:
+    server = Server()
+    server.fail_on = "collective_rpc"
+    sync = DiskWeightSync([await serve(server)], weights)
+    with pytest.raises(WeightSyncError):
+        await sync.publish(7)
+    assert server.paused
+    server.fail_on = ""
+    await sync.publish(7)
+    assert (server.version, server.paused) == ("7", False)
+
+
+async def test_an_engine_that_keeps_its_old_version_is_not_believed(serve, weights: Path) -> None:
+    server = Server()
+    server.forget_version = True
+    with pytest.raises(WeightSyncError, match="serves weights default"):
+        await DiskWeightSync([await serve(server)], weights).publish(7)
+
+
+@pytest.mark.parametrize("route", ["pause", "collective_rpc", "weight_info"])
+async def test_a_hanging_engine_ends_at_the_deadline(serve, weights: Path, route: str) -> None:
+    server = Server()
+    server.hang_on = route
+    sync = DiskWeightSync([await serve(server)], weights, deadline_seconds=0.5)
+    with pytest.raises(WeightSyncError, match=f"{route}.* did not answer before the deadline"):
+        await sync.publish(7)
+
+
+async def test_an_engine_that_is_still_starting_is_waited_for(serve, weights: Path, unused_tcp_port: int) -> None:
+    server = Server()
+    runner = web.AppRunner(server.app())
+    await runner.setup()
+    publishing = asyncio.create_task(
+        DiskWeightSync([f"http://127.0.0.1:{unused_tcp_port}"], weights, deadline_seconds=30).publish(7)
+    )
+    await asyncio.sleep(0.1)
+    await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
+    await publishing
+    await runner.cleanup()
+    assert server.version == "7"
+
+
+async def test_weights_that_are_not_complete_are_never_sent(serve, weights: Path) -> None:
+    server = Server()
+    (weights / "8").mkdir()
+    with pytest.raises(WeightSyncError, match="no complete weights"):
+        await DiskWeightSync([await serve(server)], weights).publish(8)
+    assert server.calls == []
+
+
+async def test_without_servers_there_is_nobody_to_tell(weights: Path) -> None:
+    await DiskWeightSync([], weights).publish(7)
