@@ -61,6 +61,9 @@ class ControlPlane:
         issue(pki, "kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client")
         issue(pki, "controller-manager", "/CN=system:kube-controller-manager")
         issue(pki, "scheduler", "/CN=system:kube-scheduler")
+        # Shared by all nodes, which start at the same time.
+        issue(pki, "kube-proxy", "/CN=system:kube-proxy")
+        issue(pki, "kube-router", "/CN=sweyard:kube-router")
         context = f"sweyard-{self.spec.name}"
         for user in ("controller-manager", "scheduler"):
             write_kubeconfig(self.paths.root / f"{user}.kubeconfig", server, pki, user, context)

@@ -127,10 +127,8 @@ def start_nodes(parts: Parts, kubectl: Kubectl) -> None:
     """Start nodes together, as many at a time as there are cores, and wait until all are Ready."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(Node.start, parts.nodes))
-    names = [f"node/{name}" for name in parts.spec.node_names]
-    kubectl.run("wait", "--for=create", *names, f"--timeout={READY_TIMEOUT}")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(Node.start_policy, parts.nodes))
+    names = [f"node/{name}" for name in parts.spec.node_names]
     kubectl.run("wait", "--for=condition=Ready", *names, f"--timeout={READY_TIMEOUT}")
 
 

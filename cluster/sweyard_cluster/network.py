@@ -23,6 +23,15 @@ def link_exists(name: str) -> bool:
     return Path(f"/sys/class/net/{name}").exists()
 
 
+def delete_link(name: str) -> None:
+    """Remove a link if it is there; a cable whose node just died may vanish by itself meanwhile."""
+    try:
+        command("ip", "link", "delete", name)
+    except ClusterError:
+        if link_exists(name):
+            raise
+
+
 def raise_sysctls(saved: Path, kernel: Path = Path("/proc/sys")) -> None:
     """Raise kernel settings to what nodes need, keeping the former values in the file `saved`."""
     former = {name: int((kernel / name).read_text()) for name in SYSCTLS}
@@ -63,8 +72,7 @@ def bridge_up(addresses: Addresses) -> None:
 
 def bridge_down(addresses: Addresses) -> None:
     """Remove the bridge, its routes with it, and the rule."""
-    if link_exists(addresses.bridge):
-        command("ip", "link", "delete", addresses.bridge)
+    delete_link(addresses.bridge)
     table = f"ip {addresses.bridge}"
     command("nft", "-f", "-", input_text=f"table {table} {{}}\ndelete table {table}\n")
 
@@ -89,8 +97,7 @@ def connect_node(addresses: Addresses, index: int, node_pid: int) -> None:
 
 def disconnect_node(addresses: Addresses, index: int) -> None:
     """Remove the cable and the route to the node's pods."""
-    if link_exists(addresses.node_link(index)):
-        command("ip", "link", "delete", addresses.node_link(index))
+    delete_link(addresses.node_link(index))
     if link_exists(addresses.bridge):
         shown = command("ip", "route", "show", addresses.node_pods(index))
         if shown.strip():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import cgroups, network
+from .api import Api
 from .binaries import Binaries
 from .errors import ClusterError
 from .node_config import CONTAINERD_SOCKET, NodeFiles
@@ -16,6 +17,7 @@ from .spec import ClusterSpec, node_name
 
 OWN_DIRECTORIES = ("kubelet", "pods", "containers", "cni-state", "containerd")
 SOCKET_SECONDS = 60.0
+REGISTERED_SECONDS = 120.0
 POLICY_SECONDS = 60.0
 
 
@@ -58,7 +60,10 @@ class Node:
         self._inside("kube-proxy", str(programs.path("kube-proxy")), f"--config={state}/kube-proxy.yaml")
 
     def start_policy(self) -> None:
-        """Start the enforcer of NetworkPolicy and wait until it is at work; it needs the Node object to exist."""
+        """Start the enforcer of NetworkPolicy, which needs the Node object to exist, and wait until it is at work."""
+        api = Api(self.paths.kubeconfig)
+        registered = f"/api/v1/nodes/{self.name}"
+        self.processes.wait(f"{self.name}-kubelet", lambda: api.answers(registered), REGISTERED_SECONDS)
         command = kube_router_command(self.binaries.path("kube-router"), self.files, self.spec)
         self._inside("kube-router", *command)
         address = self.spec.addresses.node(self.index)
@@ -116,7 +121,5 @@ class Node:
             (state / file).write_text(text)
         issue(pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}",
               [f"IP:{self.spec.addresses.node(self.index)}", f"DNS:{self.name}"])  # fmt: skip
-        issue(pki, "kube-proxy", "/CN=system:kube-proxy")
-        issue(pki, "kube-router", "/CN=sweyard:kube-router")
         for user, file in ((self.name, "kubelet"), ("kube-proxy", "kube-proxy"), ("kube-router", "kube-router")):
             write_kubeconfig(state / f"{file}.kubeconfig", self.spec.api_url, pki, user, self.spec.name)
