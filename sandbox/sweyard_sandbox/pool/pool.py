@@ -27,7 +27,7 @@ from sweyard_sandbox.pool.pods import SandboxPod
 from sweyard_sandbox.pool.store import PodStore
 from sweyard_sandbox.pool.waiting_reasons import explain_waiting
 from sweyard_sandbox.pool.watching import PodWatch
-from sweyard_sandbox.runtimes.kubernetes.connector import PodConnector
+from sweyard_sandbox.runtimes.kubernetes.connector import HEARTBEAT_SECONDS, PodConnector
 
 LEASE_SECONDS = 30
 _MAX_NAME_TRIES = 100
@@ -38,7 +38,15 @@ class Pool:
     """Claims sandboxes under one Lease. Everything held is given back by `close`."""
 
     def __init__(
-        self, api: ApiClient, lease: HolderLease, *, namespace: str, name: str, holder: str, rng: random.Random
+        self,
+        api: ApiClient,
+        lease: HolderLease,
+        *,
+        namespace: str,
+        name: str,
+        holder: str,
+        heartbeat_seconds: float,
+        rng: random.Random,
     ) -> None:
         self.holder = holder
         """Name of the Lease."""
@@ -46,6 +54,7 @@ class Pool:
         self._lease = lease
         self._namespace = namespace
         self._name = name
+        self._heartbeat_seconds = heartbeat_seconds
         self._store = PodStore(rng)
         self._demand = Demand(api, namespace=namespace, pool=name, holder=holder, lease_uid=lease.uid)
         self._claims = Claims(api, self._store, self._demand, namespace=namespace, holder=holder)
@@ -63,6 +72,7 @@ class Pool:
         environment: Mapping[str, str] = os.environ,
         holder: str | None = None,
         lease_seconds: int = LEASE_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
         rng: random.Random | None = None,
     ) -> Self:
         """Make a Lease and begin to watch the pool.
@@ -83,7 +93,15 @@ class Pool:
                     break
             else:
                 raise ValueError(f"holder {candidate!r}: a Lease of this name exists; give another name")
-            pool = cls(api, lease, namespace=namespace, name=name, holder=candidate, rng=rng)
+            pool = cls(
+                api,
+                lease,
+                namespace=namespace,
+                name=name,
+                holder=candidate,
+                heartbeat_seconds=heartbeat_seconds,
+                rng=rng,
+            )
             await pool._start()
             return pool
         except BaseException:
@@ -196,7 +214,9 @@ class Pool:
             sandbox.client.abandon(error)
 
     async def _open(self, pod: SandboxPod) -> DriverSandbox:
-        connector = PodConnector(self._api, self._namespace, pod.name, pod.uid)
+        connector = PodConnector(
+            self._api, self._namespace, pod.name, pod.uid, heartbeat_seconds=self._heartbeat_seconds
+        )
         client = DriverClient(connector, secrets.token_hex(8))
 
         async def destroy() -> None:

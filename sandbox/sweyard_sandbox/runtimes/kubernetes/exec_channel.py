@@ -14,18 +14,19 @@ from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _ERROR = 0, 1, 3
-_HEARTBEAT_SECONDS = 20.0
 _MESSAGE_BYTES = 64 * 1024
 _CLOSE_SECONDS = 2.0
 
 
-async def open_exec(api: ApiClient, namespace: str, pod: str, container: str, command: list[str]) -> "ExecChannel":
-    """Start `command` in a container. Raises ChannelError."""
+async def open_exec(
+    api: ApiClient, namespace: str, pod: str, container: str, command: list[str], *, heartbeat_seconds: float
+) -> "ExecChannel":
+    """Start `command` in a container. A stream whose pings stay unanswered ends. Raises ChannelError."""
     params = [("command", word) for word in command]
     params += [("container", container), ("stdin", "true"), ("stdout", "true"), ("stderr", "false"), ("tty", "false")]
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
     try:
-        websocket = await api.websocket(path, params, protocols=_PROTOCOLS, heartbeat_seconds=_HEARTBEAT_SECONDS)
+        websocket = await api.websocket(path, params, protocols=_PROTOCOLS, heartbeat_seconds=heartbeat_seconds)
     except (ApiError, UnreachableError) as error:
         raise ChannelError(str(error)) from error
     return ExecChannel(websocket)
