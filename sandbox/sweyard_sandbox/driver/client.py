@@ -238,7 +238,8 @@ class DriverClient:
                 return
 
     async def _handle(self, answer: wire.Answer) -> None:
-        if isinstance(answer, wire.Hello):
+        if isinstance(answer, wire.Hello):  # a command killed the driver's loops
+            await self._ask_about_pending()
             return
         pending = self._pending.get(answer.id)
         if pending is None:
@@ -289,11 +290,14 @@ class DriverClient:
                 delay = min(2 * delay, 5.0)
                 continue
             self.counters.reconnects += 1
-            self.counters.recovered += len(self._pending)
-            for pending in list(self._pending.values()):
-                await self._send(wire.encode_line("status", pending.id, self._marks.token(pending.id)))
+            await self._ask_about_pending()
             return parser
         raise self._lost(f"could not be reached for {self.reconnect_seconds:.0f} s ({last})")
+
+    async def _ask_about_pending(self) -> None:
+        self.counters.recovered += len(self._pending)
+        for pending in list(self._pending.values()):
+            await self._send(wire.encode_line("status", pending.id, self._marks.token(pending.id)))
 
     def _lost(self, what: str) -> InfrastructureError:
         return InfrastructureError(FailureReason.CHANNEL_LOST, f"the sandbox {what}")

@@ -148,10 +148,10 @@ for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.o
   [ -r "$memory_events" ] && break
 done
 exact=$(printf 'ab\nc\n' | { head -c 3 >/dev/null; read -r rest; [ "$rest" = c ] && echo 1 || echo 0; })
-read -r _ id && lines "$id" && eval "$text"
-say 'hello %s %s %s\n' "$exact" "${newsession:-none}" "$spool"
+read -r _ id && lines "$id" && eval "$text" || exit
 
 control() { # requests for the worker go to stdout
+  rm -f "$spool/end.$$"
   while read -r verb id a b c d; do
     case $verb in
     run)
@@ -164,13 +164,19 @@ control() { # requests for the worker go to stdout
         say 'refused %s\n' "$id"
       fi
       ;;
-    put) head -c "$a" >"$spool/$id" || exit ;;
+    put) head -c "$a" | { cat >"$spool/$id" || { rm -f "$spool/$id"; cat >/dev/null; }; } ;;
     kill) stop "$id" "$a" ;;
     settle) (settle "$id" "$a" &) ;;
     status) status "$id" "$a" ;;
     forget) (cd "$spool" && for name in $id $a $b $c $d; do rm -f "$name" "$name".*; done) ;;
     esac
   done
+  : >"$spool/end.$$"
 }
 
-control | worker
+# A command may kill both loops and leave this shell alive, where it is process 1; then the client is greeted anew.
+until [ -e "$spool/end.$$" ]; do
+  say 'hello %s %s %s\n' "$exact" "${newsession:-none}" "$spool"
+  control | worker
+done
+rm -f "$spool/end.$$"

@@ -85,6 +85,7 @@ class DriverSandbox:
 export LC_ALL=C
 path={_quote(path)}
 [ -d "$path" ] && exit {_IS_DIRECTORY}
+[ -e "$spool/$SWEYARD_COMMAND.put" ] || {{ echo "No space left"; exit 1; }}
 mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put" >"$path" && chmod {mode:o} "$path"
 exit"""
         result = await self._client.run(
@@ -151,6 +152,7 @@ def _raise_for_file(result: Result, path: str) -> None:
     ):
         if words in text:
             raise OSError(number, text, path)
-    if "No space left" in text or "quota exceeded" in text:
+    # The text of an error is short: if it is cut, the disk took none of it.
+    if result.truncated or "No space left" in text or "quota exceeded" in text:
         raise InfrastructureError(FailureReason.DISK_FULL, text)
     raise OSError(errno.EIO, text or f"ended with {result.exit_code}", path)

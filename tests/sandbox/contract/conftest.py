@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.sandbox.contract.host_image import push_host_image
+from tests.sandbox.contract.pod_stock import PodStock, fresh_namespace
 
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.credentials import load_kubeconfig
@@ -14,8 +16,6 @@ from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
-from tests.sandbox.contract.host_image import push_host_image
-from tests.sandbox.contract.pod_stock import PodStock, fresh_namespace
 
 RUNTIMES = [
     pytest.param("local", id="local"),

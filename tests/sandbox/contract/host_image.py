@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sweyard_cluster.scratch_image import push, scratch_image
 
-_TOOLS = (
-    "cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq "
-    "setpriv setsid sh sleep sort stat tail touch tr true wc yes"
-).split()
+_TOOLS = """
+cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq
+setpriv setsid sh sleep sort stat tail touch tr true wc yes
+"""
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 _GROUP = "root:x:0:\nnogroup:x:65534:\n"
 
@@ -31,7 +31,7 @@ def push_host_image(registry: str) -> str:
 
 def collect_files() -> Iterator[tuple[str, Path]]:
     """Path inside to file here: the tools, the libraries they load, and python's own modules."""
-    programs = [Path(f"/bin/{tool}") for tool in _TOOLS]
+    programs = [Path(f"/bin/{tool}") for tool in _TOOLS.split()]
     programs += [Path("/usr/bin/python3"), Path("/usr/lib/git-core/git-remote-https")]
     for program in programs:
         yield str(program), program.resolve()

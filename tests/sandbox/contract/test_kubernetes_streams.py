@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+from tests.sandbox.contract.flaky_proxy import FlakyProxy
+from tests.sandbox.contract.pod_stock import PodStock
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
-from tests.sandbox.contract.flaky_proxy import FlakyProxy
-from tests.sandbox.contract.pod_stock import PodStock
 
 pytestmark = pytest.mark.kubelet
 IDLE_SECONDS = 2.0

@@ -21,7 +21,7 @@ from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.driver.wire import BOOTSTRAP
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
-from sweyard_sandbox.runtimes.local.isolation import Layout
+from sweyard_sandbox.runtimes.local.isolation import SPOOL, Layout
 from sweyard_sandbox.runtimes.local.launcher import Launcher
 from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
@@ -129,7 +129,7 @@ class LocalRuntime:
         config = self._config
         paths = tuple(dict.fromkeys(path for path in config.read_only_paths if os.path.lexists(path)))
         layout = Layout(f"{self._scratch}/root", str(tree), config.working_directory, paths, config.memory_bytes)
-        environment = self._build_environment(home="/root")
+        environment = self._build_environment(home="/root") | {"SWEYARD_SPOOL": SPOOL}
         return await self._launch(secret, layout, environment, config.working_directory)
 
     async def _start_unisolated(self, tree: Path, secret: str) -> DriverSandbox:
