@@ -1,0 +1,238 @@
+"""Processes, locks, cgroups, programs and images, on files and processes of the test's own."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sweyard_cluster import cgroups
+from sweyard_cluster.addresses import Addresses
+from sweyard_cluster.binaries import check_version, content_key
+from sweyard_cluster.errors import ClusterError
+from sweyard_cluster.host import missing_packages
+from sweyard_cluster.locking import exclusive
+from sweyard_cluster.network import nat_table, raise_sysctls, restore_sysctls
+from sweyard_cluster.node_config import NodeFiles
+from sweyard_cluster.pki import issue, make_authority
+from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
+from sweyard_cluster.recipes import GROUPS, RECIPES, pinned_version, recipes_for
+from sweyard_cluster.scratch_image import scratch_image
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[ProcessTable]:
+    made = ProcessTable(tmp_path / "processes", tmp_path / "logs", str(tmp_path))
+    yield made
+    made.stop_strays()
+    for name in made.names():
+        made.stop(name)
+
+
+def test_started_process_is_known_until_it_ends(table: ProcessTable) -> None:
+    record = table.start("sleeper", SLEEP, os.environ)
+    assert table.running("sleeper") == record
+    assert table.start("sleeper", SLEEP, os.environ) == record
+    table.stop("sleeper")
+    assert identify(record.pid) != record
+    assert table.names() == []
+
+
+@pytest.mark.parametrize("field", ["boot_id", "start_ticks", "executable"])
+def test_another_process_under_a_recorded_pid_is_left_alone(table: ProcessTable, field: str) -> None:
+    record = table.start("sleeper", SLEEP, os.environ)
+    other = {"boot_id": "another boot", "start_ticks": 1, "executable": "/bin/other"}[field]
+    table.write("stale", ProcessRecord(**{**record.__dict__, field: other}))
+    assert table.running("stale") is None
+    table.stop("stale")
+    assert identify(record.pid) == record
+
+
+def test_unrecorded_process_is_found_and_ended(table: ProcessTable) -> None:
+    kept = table.start("kept", SLEEP, os.environ)
+    lost = table.start("lost", SLEEP, os.environ)
+    (table.records / "lost.json").unlink()
+    assert {record.pid for record in table.strays()} == {kept.pid, lost.pid}
+    table.stop_strays()
+    assert identify(lost.pid) != lost
+    assert table.running("kept") == kept
+
+
+def test_process_that_ignores_the_first_signal_is_ended(table: ProcessTable, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    deaf = (
+        "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f"pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
+    )
+    record = table.start("deaf", [sys.executable, "-c", deaf], os.environ)
+    table.wait("deaf", ready.exists, 60)
+    end_process(record, grace_seconds=0.2)
+    assert identify(record.pid) != record
+
+
+def test_end_before_readiness_is_told_with_the_log(table: ProcessTable) -> None:
+    failing = "import time; print('port is taken', flush=True); time.sleep(0.3)"
+    table.start("brief", [sys.executable, "-c", failing], os.environ)
+    with pytest.raises(ClusterError, match="port is taken"):
+        table.wait("brief", lambda: False, 60)
+
+
+def test_missing_program_is_named(table: ProcessTable) -> None:
+    with pytest.raises(ClusterError, match="cannot start etcd: /nowhere/etcd: No such file"):
+        table.start("etcd", ["/nowhere/etcd"], os.environ)
+
+
+def test_lock_is_held_by_one_even_if_its_file_is_deleted(tmp_path: Path) -> None:
+    lock, inside, most = tmp_path / "lock", [0], [0]
+
+    def work() -> None:
+        for _ in range(20):
+            with exclusive(lock):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.0005)
+                inside[0] -= 1
+                lock.unlink()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_cgroup_v1_is_made_in_every_hierarchy_with_its_cpus(tmp_path: Path) -> None:
+    for name in ("memory", "unified"):
+        (tmp_path / name).mkdir()
+    cpuset = tmp_path / "cpuset"
+    cpuset.mkdir()
+    (cpuset / "cpuset.cpus").write_text("0-1")
+    (tmp_path / "cpu").symlink_to(cpuset)
+    for level in ("swy0", "swy0/node1"):
+        (cpuset / level).mkdir()
+        (cpuset / level / "cpuset.cpus").touch()
+    cgroups.make(("swy0", "node1"), tmp_path)
+    assert (tmp_path / "memory/swy0/node1").is_dir()
+    assert not (tmp_path / "unified/swy0").exists()
+    assert (cpuset / "swy0/node1/cpuset.cpus").read_text() == "0-1"
+
+
+def test_cgroup_v2_hands_down_its_controllers(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    (tmp_path / "swy0").mkdir()
+    (tmp_path / "swy0/cgroup.controllers").write_text("cpu memory\n")
+    cgroups.make(("swy0", "node1"), tmp_path)
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (tmp_path / "swy0/cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (tmp_path / "swy0/node1").is_dir()
+
+
+def test_cgroups_are_removed_from_the_leaves(tmp_path: Path) -> None:
+    (tmp_path / "memory/swy0/node1/kubepods/pod1").mkdir(parents=True)
+    (tmp_path / "memory/other").mkdir()
+    cgroups.remove("swy0", tmp_path)
+    assert [path.name for path in (tmp_path / "memory").iterdir()] == ["other"]
+
+
+def test_kernel_settings_go_up_and_come_back(tmp_path: Path) -> None:
+    kernel, saved = tmp_path / "sys", tmp_path / "saved.json"
+    former = {
+        "net/ipv4/ip_forward": "0",
+        "fs/inotify/max_user_instances": "128",
+        "fs/inotify/max_user_watches": "999999",
+    }
+    for name, value in former.items():
+        (kernel / name).parent.mkdir(parents=True, exist_ok=True)
+        (kernel / name).write_text(value)
+    raise_sysctls(saved, kernel)
+    raise_sysctls(saved, kernel)
+    assert (kernel / "net/ipv4/ip_forward").read_text() == "1"
+    assert (kernel / "fs/inotify/max_user_instances").read_text() == "8192"
+    assert (kernel / "fs/inotify/max_user_watches").read_text() == "999999"
+    restore_sysctls(saved, kernel)
+    assert {name: (kernel / name).read_text() for name in former} == former
+
+
+def test_nothing_inside_the_cluster_is_masqueraded() -> None:
+    rules = nat_table(Addresses(2))
+    inside = "172.29.2.0/24, 10.66.0.0/16, 10.130.0.0/16"
+    assert f"ip saddr {{ {inside} }} ip daddr != {{ {inside} }}" in rules
+
+
+def test_content_key_depends_on_content_names_and_flags() -> None:
+    keys = {
+        content_key([("go.mod", b"a"), ("go.sum", b"b")], "-s"),
+        content_key([("go.mod", b"ab"), ("go.sum", b"")], "-s"),
+        content_key([("go.sum", b"a"), ("go.mod", b"b")], "-s"),
+        content_key([("go.mod", b"a"), ("go.sum", b"b")], "-w"),
+    }
+    assert len(keys) == 4
+    assert content_key([("go.mod", b"a")], "") == content_key([("go.mod", b"a")], "")
+
+
+@pytest.mark.parametrize("program", [program for group in GROUPS.values() for program in group])
+def test_every_program_has_one_recipe_with_a_pinned_version(program: str) -> None:
+    ((recipe, programs),) = recipes_for([program])
+    assert programs == [program]
+    assert recipe.version()[0].isdigit()
+
+
+def test_kubernetes_staging_modules_are_of_the_same_release() -> None:
+    recipe = next(recipe for recipe in RECIPES if recipe.module == "kubernetes")
+    minor = recipe.version().removeprefix("1.")
+    replaced = [line for line in (recipe.directory / "go.mod").read_text().splitlines() if " => " in line]
+    assert replaced
+    assert all(line.endswith(f" v0.{minor}") for line in replaced)
+
+
+def test_version_is_read_from_either_form_of_go_mod() -> None:
+    assert pinned_version("require example.test/tool v1.2.3\n", "example.test/tool") == "1.2.3"
+    assert pinned_version("require (\n\texample.test/tool v1.2.3 // indirect\n)\n", "example.test/tool") == "1.2.3"
+    with pytest.raises(ClusterError, match=r"does not require example\.test/tool"):
+        pinned_version("require example.test/tools v1.2.3\n", "example.test/tool")
+
+
+def test_program_of_another_version_is_refused() -> None:
+    python = Path(sys.executable)
+    check_version(python, ["--version"], ".".join(map(str, sys.version_info[:3])))
+    with pytest.raises(ClusterError, match=r"should be version 1\.0\.0 but says: Python 3"):
+        check_version(python, ["--version"], "1.0.0")
+
+
+def test_missing_program_asks_for_its_package() -> None:
+    assert missing_packages({"sh": "dash", "no-such-program": "its-package"}) == ["its-package"]
+
+
+def test_certificates_are_of_the_authority_and_made_once(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    issue(tmp_path, "node1", "/O=system:nodes/CN=system:node:node1", ["IP:192.0.2.1"])
+    certificate = tmp_path / "node1.crt"
+    subprocess.run(["openssl", "verify", "-CAfile", tmp_path / "ca.crt", certificate], check=True, capture_output=True)
+    first = certificate.read_bytes()
+    make_authority(tmp_path)
+    issue(tmp_path, "node1", "/CN=other")
+    assert certificate.read_bytes() == first
+
+
+def test_scratch_image_is_reproducible(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    first = scratch_image({"/program": program}, ["/program"])
+    os.utime(program, (0, 0))
+    assert scratch_image({"/program": program}, ["/program"]).manifest.digest == first.manifest.digest
+
+
+def test_node_files_name_its_own_state(tmp_path: Path) -> None:
+    texts = NodeFiles("node2", 2, Addresses(1), tmp_path / "node2", tmp_path / "pki").texts()
+    assert '"subnet": "10.65.8.0/22"' in texts["cni/10-ptp.conflist"]
+    assert "cgroupRoot: /swy1/node2" in texts["kubelet.yaml"]
+    assert f"{tmp_path}/pki/node2.crt" in texts["kubelet.yaml"]
+    assert 'sandbox = "172.29.1.1:5000/pause:1"' in texts["containerd.toml"]
+    assert "registries/172.29.1.1:5000/hosts.toml" in texts
