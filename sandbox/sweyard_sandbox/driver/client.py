@@ -77,6 +77,7 @@ class DriverClient:
     _asides: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _finished: list[str] = field(init=False, default_factory=list)
     _num_commands: int = field(init=False, default=0)
+    _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._marks = wire.Marks(self.secret)
@@ -97,8 +98,15 @@ class DriverClient:
     ) -> Result:
         """Run `command` after `prelude`, which finds `payload` in the file "$spool/$SWEYARD_COMMAND.put".
 
-        Raises InfrastructureError, or CommandMayHaveRunError if the channel was lost for good meanwhile.
+        One command runs at a time; the timeout counts from its turn. Raises InfrastructureError, or
+        CommandMayHaveRunError if the channel was lost for good meanwhile.
         """
+        async with self._turn:
+            return await self._run(command, timeout_seconds, prelude, payload, output_cap_bytes)
+
+    async def _run(
+        self, command: str, timeout_seconds: float, prelude: str, payload: bytes | None, output_cap_bytes: int
+    ) -> Result:
         pending = self._new_pending(command, prelude, payload, output_cap_bytes)
         began = self.clock()
         try:

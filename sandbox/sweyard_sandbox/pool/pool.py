@@ -62,6 +62,11 @@ class Pool:
         self._sandboxes: set[DriverSandbox] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def num_lost_races(self) -> int:
+        """Claims that another holder won."""
+        return self._claims.num_lost_races
+
     @classmethod
     async def connect(
         cls,

@@ -302,6 +302,11 @@ async def test_commands_given_at_once_all_run(sandbox: Sandbox) -> None:
     assert [result.text for result in results] == [f"{number}\n" for number in range(20)]
 
 
+async def test_a_timeout_counts_from_the_commands_turn(sandbox: Sandbox) -> None:
+    results = await asyncio.gather(*(sandbox.run("sleep 0.8", timeout_seconds=2) for _ in range(4)))
+    assert not any(result.timed_out for result in results)
+
+
 async def test_a_cancelled_command_is_killed_and_the_next_one_runs(sandbox: Sandbox) -> None:
     task = asyncio.create_task(sandbox.run("sleep 60; echo never", timeout_seconds=100))
     await asyncio.sleep(0.3)
