@@ -143,6 +143,7 @@ def controller_manager_command(binary: Path, spec: ClusterSpec, paths: ClusterPa
         f"--cluster-signing-cert-file={paths.pki}/ca.crt",
         f"--cluster-signing-key-file={paths.pki}/ca.key",
         "--use-service-account-credentials=true",
+        f"--flex-volume-plugin-dir={paths.root}/volume-plugins",
         "--leader-elect=false",
         *((*PATIENT_NODE_MONITOR, *FAST_CLIENT) if spec.fake_nodes else BRISK_CLIENT),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from . import cgroups, host, network
+from . import cgroups, host, host_state, network
 from .addons import PROVISIONER, apply_addons, start_provisioner
 from .api import Kubectl
 from .binaries import Binaries
@@ -105,7 +105,7 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
 def bring_up(tool: Tool, spec: ClusterSpec) -> None:
     parts, kubectl = tool.parts(spec), tool.kubectl(spec.name)
     if spec.nodes:
-        network.raise_sysctls(parts.paths.sysctls)
+        host_state.prepare(parts.paths.host_changes)
         network.bridge_up(spec.addresses)
     with tool.progress.step("control plane"):
         parts.control_plane.start()
@@ -163,14 +163,12 @@ def take_down(parts: Parts) -> None:
 
 
 def remove_from_host(tool: Tool, spec: ClusterSpec) -> None:
-    """Cgroups, bridge and rules; kernel settings go back when no other cluster needs them."""
+    """Cgroups, bridge and rules; the host's own state goes back when no other cluster needs it changed."""
     cgroups.remove(spec.addresses.bridge)
     network.bridge_down(spec.addresses)
-    paths = tool.cache.cluster(spec.name)
+    saved = tool.cache.cluster(spec.name).host_changes
     others = [other for _, other in clusters(tool.cache) if other.name != spec.name and other.nodes]
-    if not others:
-        network.restore_sysctls(paths.sysctls)
-    elif paths.sysctls.exists():
-        heir = tool.cache.cluster(others[0].name).sysctls
-        if not heir.exists():
-            shutil.copy(paths.sysctls, heir)
+    if others:
+        host_state.bequeath(saved, tool.cache.cluster(others[0].name).host_changes)
+    else:
+        host_state.restore(saved)

@@ -1,14 +1,10 @@
 """The cluster's bridge on the host, the cables to its nodes, and the way out for pods."""
 
-import json
 import subprocess
 from pathlib import Path
 
 from .addresses import Addresses
 from .errors import ClusterError
-
-SYSCTLS = {"net/ipv4/ip_forward": 1, "fs/inotify/max_user_instances": 8192, "fs/inotify/max_user_watches": 524288}
-"""Least values that nodes need of the host's kernel."""
 
 
 def command(*arguments: str, input_text: str | None = None) -> str:
@@ -30,23 +26,6 @@ def delete_link(name: str) -> None:
     except ClusterError:
         if link_exists(name):
             raise
-
-
-def raise_sysctls(saved: Path, kernel: Path = Path("/proc/sys")) -> None:
-    """Raise kernel settings to what nodes need, keeping the former values in the file `saved`."""
-    former = {name: int((kernel / name).read_text()) for name in SYSCTLS}
-    raised = {name: least for name, least in SYSCTLS.items() if former[name] < least}
-    if raised:
-        earlier = json.loads(saved.read_text()) if saved.exists() else {}
-        saved.write_text(json.dumps({name: former[name] for name in raised} | earlier))
-    for name, value in raised.items():
-        (kernel / name).write_text(str(value))
-
-
-def restore_sysctls(saved: Path, kernel: Path = Path("/proc/sys")) -> None:
-    if saved.exists():
-        for name, value in json.loads(saved.read_text()).items():
-            (kernel / name).write_text(str(value))
 
 
 def nat_table(addresses: Addresses) -> str:

@@ -8,14 +8,14 @@ from . import cgroups, network
 from .api import Api
 from .binaries import Binaries
 from .errors import ClusterError
-from .node_config import CONTAINERD_SOCKET, NodeFiles
+from .host_state import MOUNT_POINTS
+from .node_config import CONTAINERD_SOCKET, NodeFiles, own_directory
 from .paths import ClusterPaths
 from .pki import issue, write_kubeconfig
 from .policy import kube_router_command, policy_enforced
 from .processes import ProcessTable, end_process, identify, only_child
 from .spec import ClusterSpec, node_name
 
-OWN_DIRECTORIES = ("kubelet", "pods", "containers", "cni-state", "containerd")
 SOCKET_SECONDS = 60.0
 REGISTERED_SECONDS = 120.0
 POLICY_SECONDS = 60.0
@@ -114,8 +114,8 @@ class Node:
 
     def _write_files(self) -> None:
         state, pki = self.files.state, self.paths.pki
-        for directory in OWN_DIRECTORIES:
-            (state / directory).mkdir(parents=True, exist_ok=True)
+        for place in MOUNT_POINTS:
+            (state / own_directory(place)).mkdir(parents=True, exist_ok=True)
         for file, text in self.files.texts().items():
             (state / file).parent.mkdir(parents=True, exist_ok=True)
             (state / file).write_text(text)

@@ -8,6 +8,7 @@ import yaml
 
 from .addresses import Addresses
 from .host import CNI_PLUGINS
+from .host_state import MOUNT_POINTS
 
 POD_PIDS_LIMIT = 2048
 MAX_PODS = 600
@@ -42,11 +43,14 @@ class NodeFiles:
         }
 
 
+def own_directory(mount_point: str) -> str:
+    """Where, in the node's state, lies what it has at a mount point."""
+    return "root/" + mount_point
+
+
 def enter_script(node: NodeFiles) -> str:
     """Makes the fresh mount namespace the node's own, then becomes its first process ($1)."""
-    shared = {"kubelet": "/var/lib/kubelet", "pods": "/var/log/pods", "containers": "/var/log/containers",
-              "cni-state": "/var/lib/cni"}  # fmt: skip
-    binds = [f"mkdir -p {place}\nmount --bind {node.state}/{own} {place}" for own, place in shared.items()]
+    binds = [f"mount --bind {node.state}/{own_directory(place)} /{place}" for place in MOUNT_POINTS]
     return "\n".join(
         [
             "set -e",
@@ -78,6 +82,8 @@ state = "/run/containerd"
     sandbox = "{node.addresses.registry}/{PAUSE_IMAGE}"
   [{images}.registry]
     config_path = "{node.state}/registries"
+[plugins.'io.containerd.internal.v1.opt']
+  path = "{node.state}/opt"
 [plugins.'io.containerd.grpc.v1.cri']
   disable_tcp_service = true
 [{runtime}]
@@ -112,6 +118,7 @@ def kubelet_config(node: NodeFiles) -> str:
             "tlsPrivateKeyFile": f"{node.pki}/{node.name}.key",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             "failSwapOn": False,
+            "volumePluginDir": f"{node.state}/volume-plugins",
             "maxPods": MAX_PODS,
             "podPidsLimit": POD_PIDS_LIMIT,
             "resolvConf": "",

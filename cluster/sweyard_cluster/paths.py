@@ -93,8 +93,8 @@ class ClusterPaths:
         return self.root / "users"
 
     @property
-    def sysctls(self) -> Path:
-        return self.root / "sysctls.json"
+    def host_changes(self) -> Path:
+        return self.root / "host-changes.json"
 
     def node(self, node: str) -> Path:
         return self.root / "nodes" / node

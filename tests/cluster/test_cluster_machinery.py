@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sweyard_cluster import cgroups
+from sweyard_cluster import cgroups, host_state
 from sweyard_cluster.addresses import Addresses
 from sweyard_cluster.binaries import check_version, content_key
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.host import missing_packages
 from sweyard_cluster.locking import exclusive
-from sweyard_cluster.network import nat_table, raise_sysctls, restore_sysctls
+from sweyard_cluster.network import nat_table
 from sweyard_cluster.node_config import NodeFiles
 from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
@@ -141,23 +141,43 @@ def test_cgroups_are_removed_from_the_leaves(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "memory").iterdir()] == ["other"]
 
 
-def test_kernel_settings_go_up_and_come_back(tmp_path: Path) -> None:
-    kernel, saved = tmp_path / "sys", tmp_path / "saved.json"
-    former = {
-        "net/ipv4/ip_forward": "0",
-        "fs/inotify/max_user_instances": "128",
-        "fs/inotify/max_user_watches": "999999",
-    }
-    for name, value in former.items():
-        (kernel / name).parent.mkdir(parents=True, exist_ok=True)
-        (kernel / name).write_text(value)
-    raise_sysctls(saved, kernel)
-    raise_sysctls(saved, kernel)
-    assert (kernel / "net/ipv4/ip_forward").read_text() == "1"
-    assert (kernel / "fs/inotify/max_user_instances").read_text() == "8192"
-    assert (kernel / "fs/inotify/max_user_watches").read_text() == "999999"
-    restore_sysctls(saved, kernel)
-    assert {name: (kernel / name).read_text() for name in former} == former
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A host with little, one of its settings high enough and one of the mount points in use."""
+    for name, value in FORMER.items():
+        (tmp_path / "root/proc/sys" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root/proc/sys" / name).write_text(value)
+    (tmp_path / "root/var/log/pods").mkdir(parents=True)
+    return tmp_path / "root"
+
+
+FORMER = {"net/ipv4/ip_forward": "0", "fs/inotify/max_user_instances": "128", "fs/inotify/max_user_watches": "999999"}
+
+
+def settings(root: Path) -> dict[str, str]:
+    return {name: (root / "proc/sys" / name).read_text() for name in FORMER}
+
+
+def test_host_is_changed_and_put_back(root: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.json"
+    host_state.prepare(saved, root)
+    host_state.prepare(saved, root)
+    assert list(settings(root).values()) == ["1", "8192", "999999"]
+    assert (root / "var/lib/kubelet").is_dir()
+    host_state.restore(saved, root)
+    assert settings(root) == FORMER
+    assert not (root / "var/lib/kubelet").exists()
+    assert (root / "var/log/pods").is_dir()
+
+
+def test_last_cluster_puts_the_host_back(root: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    host_state.prepare(first, root)
+    host_state.prepare(second, root)
+    host_state.bequeath(first, second)
+    host_state.restore(second, root)
+    assert settings(root) == FORMER
+    assert not (root / "var/lib/cni").exists()
 
 
 def test_nothing_inside_the_cluster_is_masqueraded() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from sweyard_cluster.spec import ClusterSpec
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(900)]
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+KUBELET_PORT = 10250
 CLUSTER_PACKAGE = Path(__file__).parents[2] / "cluster"
 
 
@@ -88,6 +90,14 @@ def test_down_leaves_nothing_behind(command: Command, own_name: str, cluster_too
     assert not own_namespaces & namespaces_in_use()
 
 
+def connects(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout=3).close()
+    except OSError:
+        return False
+    return True
+
+
 def test_failed_node_is_noticed_and_heals(command: Command, own_name: str, cluster_tool: Tool) -> None:
     command("up", "--name", own_name)
     kubectl = cluster_tool.kubectl(own_name)
@@ -96,10 +106,13 @@ def test_failed_node_is_noticed_and_heals(command: Command, own_name: str, clust
     assert [name for name in processes.names() if name.startswith("node1")] == []
     kubectl.run("wait", "--for=condition=Ready=Unknown", "node/node1", "--timeout=180s")
     command("heal", "node", "node1", "--name", own_name)
+    kubelet = (cluster_tool.spec(own_name).addresses.node(1), KUBELET_PORT)
+    assert connects(kubelet)
     command("fail", "node", "node1", "--network", "--name", own_name)
-    kubectl.run("wait", "--for=condition=Ready=Unknown", "node/node1", "--timeout=180s")
+    assert not connects(kubelet)
     command("heal", "node", "node1", "--name", own_name)
     kubectl.run("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+    assert connects(kubelet)
     refused = command("fail", "node", "node9", "--name", own_name, succeed=False)
     assert "'node9' is not a node" in refused.stderr
 
