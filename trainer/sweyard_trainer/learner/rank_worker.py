@@ -1,5 +1,6 @@
 """RankWorker: one process's share of the learner. Every public method is called on all ranks alike."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
 from transformers.utils.logging import disable_progress_bar
 
+from sweyard_api.infrastructure import Lora
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.checkpoint.tensors import read_tensors, write_tensors
 from sweyard_trainer.errors import TrainingDivergedError
@@ -22,6 +24,7 @@ from sweyard_trainer.learner.policy import Policy
 from sweyard_trainer.learner.sequences import TrainingSequence, pack
 from sweyard_trainer.learner.sharding import ShardingOptions, distribute_weights, gather_weights, shard
 from sweyard_trainer.model.load import empty_model, full_state
+from sweyard_trainer.model.lora import add_adapters, fold_adapters
 from sweyard_trainer.model.save import save_model
 
 Microbatches = list[list[TrainingSequence]]
@@ -56,16 +59,17 @@ class RankWorker:
     def load_model(self) -> None:
         """Shard the initial weights of `<storage>/model` over the ranks."""
         torch.manual_seed(self._spec.seed + self._rank)
-        self._policy = self._load(self._storage / "model")
+        self._policy = self._load(self._storage / "model", self._spec.trainer.lora)
 
     def load_reference(self, directory: Path) -> None:
         """Keep a second, frozen policy, from weights in HF format."""
-        self._reference = self._load(directory).requires_grad_(False)
+        self._reference = self._load(directory, None).requires_grad_(False)
 
     def begin_phase(self) -> None:
         """A fresh optimizer."""
-        decayed = [parameter for parameter in self._model.parameters() if parameter.ndim >= 2]
-        others = [parameter for parameter in self._model.parameters() if parameter.ndim < 2]
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        decayed = [parameter for parameter in trained if parameter.ndim >= 2]
+        others = [parameter for parameter in trained if parameter.ndim < 2]
         settings = self._spec.optimizer
         self._optimizer = AdamW(
             [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}],
@@ -116,7 +120,20 @@ class RankWorker:
         """Whole weights in HF format; rank 0 writes."""
         state = gather_weights(self._model, keep=self._rank == 0)
         if self._rank == 0:
+            lora = self._spec.trainer.lora
+            state = fold_adapters(state, lora) if lora else state
             save_model(self._model.model, state, _dtype(self._spec), self._storage / "model", directory)
+
+    def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
+        """Join the engines' workers for NCCL transfers of the weights."""
+        from sweyard_trainer.weight_sync.nccl_sender import PolicySource, open_transfer  # needs vLLM
+
+        source = PolicySource(self._model, _dtype(self._spec))
+        self._transfer = open_transfer(source, self._rank, engine_urls, workers_per_engine, master_host)
+
+    def send_weights(self) -> None:
+        """Broadcast the present weights into the engines; they must be paused."""
+        self._transfer.send_weights()
 
     def write_checkpoint(self, directory: Path) -> None:
         """This rank's share of a checkpoint. Raises StorageFullError."""
@@ -140,10 +157,12 @@ class RankWorker:
         assert self._policy is not None, "load_model first"
         return self._policy
 
-    def _load(self, directory: Path) -> Policy:
+    def _load(self, directory: Path, lora: Lora | None) -> Policy:
         register_packed_attention()
         disable_progress_bar()
         model = empty_model(directory, NAME)
+        if lora is not None:
+            add_adapters(model, lora)
         if self._spec.trainer.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         policy = Policy(model).train()
@@ -152,7 +171,7 @@ class RankWorker:
             init_device_mesh(self._device.type, (self._size,)),
             ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload),
         )
-        state = full_state(directory) if self._rank == 0 else None
+        state = full_state(directory, model, self._spec.seed) if self._rank == 0 else None
         distribute_weights(policy, state, self._device, host=self._spec.trainer.cpu_offload)
         return policy
 

@@ -64,10 +64,20 @@ def gather_weights(policy: Policy, keep: bool) -> dict[str, Tensor]:
     One tensor is whole on the device at a time. A tied weight comes once, as Hugging Face's files have it.
     """
     gathered: dict[str, Tensor] = {}
+    for name, tensor in stored_weights(policy):
+        value = whole(tensor)
+        if keep:
+            gathered[name] = value.detach().cpu()
+    return gathered
+
+
+def stored_weights(policy: Policy) -> Iterator[tuple[str, Tensor]]:
+    """What belongs into files, as shards, in an order that is the same on all ranks."""
     stored = policy.model.state_dict().keys()
     named = chain(policy.model.named_parameters(), policy.model.named_buffers())
-    for name, tensor in ((name, tensor) for name, tensor in named if name in stored):
-        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if keep:
-            gathered[name] = whole.detach().cpu()
-    return gathered
+    return ((name, tensor) for name, tensor in named if name in stored)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor brought together, a collective call."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -12,7 +12,5 @@ def refuse_unsupported(spec: TrainingRunSpec) -> None:
             f"trainer.sequenceParallel is {trainer.sequence_parallel}, but this version splits no sequence over ranks; "
             "set it to 1 and, for long sequences, set trainer.gradientCheckpointing"
         )
-    if trainer.lora is not None:
-        raise UnsupportedError("trainer.lora is set, but this version trains all weights; remove it")
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")

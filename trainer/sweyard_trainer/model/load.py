@@ -7,6 +7,8 @@ from accelerate import init_empty_weights
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from sweyard_trainer.model.lora import initial_adapter, plain_name
+
 
 def empty_model(directory: Path, attention: str) -> PreTrainedModel:
     """The architecture with parameters on the meta device (no memory) and real buffers."""
@@ -18,9 +20,12 @@ def empty_model(directory: Path, attention: str) -> PreTrainedModel:
     return model
 
 
-def full_state(directory: Path) -> dict[str, Tensor]:
-    """All weights in float32 on the CPU, names as in the model."""
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
-    state = model.state_dict()
-    assert isinstance(state, dict)
+def full_state(directory: Path, empty: PreTrainedModel, seed: int) -> dict[str, Tensor]:
+    """All weights of `empty` in float32 on the CPU, by its names; adapters as they start. Raises KeyError."""
+    loaded = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).state_dict()
+    generator = torch.Generator().manual_seed(seed)
+    state: dict[str, Tensor] = {}
+    for name, tensor in empty.state_dict().items():
+        adapter = initial_adapter(name, tensor.shape, generator)
+        state[name] = loaded[plain_name(name)] if adapter is None else adapter
     return state
