@@ -13,6 +13,7 @@ from typing import Protocol
 
 from .errors import ClusterError
 from .host import ensure_packages, require_root
+from .locking import exclusive
 from .paths import Cache
 from .terminal import Progress
 
@@ -133,8 +134,17 @@ class Buildah:
         fixed = ["--isolation", "chroot", "--network", "host", "--layers", "--pull-never", "--force-rm"]
         settings = host_settings(temporary)
         command = self.command("build", *fixed, *settings, *build.options(), str(build.context))
-        # Scratch space must be where the file system is large.
-        run_logged(command, progress, {**os.environ, "TMPDIR": str(temporary)})
+        with exclusive(self.storage / ".build.lock"):
+            self._tidy("rm", "--all")
+            # Scratch space must be where the file system is large.
+            run_logged(command, progress, {**os.environ, "TMPDIR": str(temporary)})
+            self._tidy("rmi", "--prune")
+
+    def _tidy(self, *arguments: str) -> None:
+        """Remove working containers of a killed build, or layers that no image needs any more."""
+        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"buildah {' '.join(arguments)}: {done.stderr.strip()[-300:]}")
 
     def size_bytes(self, tag: str) -> int | None:
         told = subprocess.run(self.command("images", "--json", tag), capture_output=True, text=True, check=False)

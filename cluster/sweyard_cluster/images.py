@@ -7,7 +7,6 @@ from pathlib import Path
 from .debian import make_root_archive
 from .errors import ClusterError
 from .image_builders import Build, Builder
-from .locking import exclusive
 from .paths import Cache
 from .terminal import Progress
 
@@ -71,19 +70,18 @@ def build_images(
     if not (checkout / "images").is_dir():
         raise ClusterError(f"{checkout} has no folder images/; run this from a checkout of sweyard")
     sizes = {}
-    with exclusive(cache.image_storage / ".build.lock"):
-        for name in build_order(names):
-            recipe = IMAGES[name]
-            build = Build(
-                image_tag(name),
-                checkout / "images" / recipe.folder / "Dockerfile",
-                checkout,
-                {**recipe.arguments, **base_argument(recipe, cache, builder, progress)},
-                recipe.target,
-            )
-            with progress.step(f"image {name}"):
-                builder.build(build, progress)
-            sizes[name] = builder.size_bytes(build.tag) or 0
+    for name in build_order(names):
+        recipe = IMAGES[name]
+        build = Build(
+            image_tag(name),
+            checkout / "images" / recipe.folder / "Dockerfile",
+            checkout,
+            {**recipe.arguments, **base_argument(recipe, cache, builder, progress)},
+            recipe.target,
+        )
+        with progress.step(f"image {name}"):
+            builder.build(build, progress)
+        sizes[name] = builder.size_bytes(build.tag) or 0
     return sizes
 
 
