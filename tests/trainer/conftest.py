@@ -1,6 +1,7 @@
 """A policy small enough to train in milliseconds, and what to train it on."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ def make_spec() -> SpecMaker:
             "model": {"scratch": {"layers": 2, "hiddenSize": 128, "vocabularySize": 320}},
             "tasks": {"train": {"dataset": "tasks"}},
             "optimizer": {"learningRate": 1e-3},
+            "rollout": {"maxStaleness": 64},  # tests train on the same trajectories again and again
         }
         trainer = {"device": "cpu", "dtype": "float32", "tokensPerMicrobatch": 512}
         document |= sections
@@ -55,6 +57,18 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scratch = ScratchModel(layers=2, hidden_size=128, vocabulary_size=320)
     make_scratch_model(scratch, learn_tokenizer(TEXTS, 320, 1024), 1024, seed=1, directory=directory)
     return directory
+
+
+@pytest.fixture
+def tied_storage(tmp_path: Path, tiny_model: Path) -> Path:
+    """A run's volume with a model whose output layer is its embeddings."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    shutil.copytree(tiny_model, tmp_path / "model")
+    config = AutoConfig.from_pretrained(tiny_model)
+    config.tie_word_embeddings = True
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    return tmp_path
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ class TrainingDivergedError(SweyardError):
     """Loss or gradient is no number; going on would only spoil the weights."""
 
 
+class EngineDivergedError(SweyardError):
+    """The engine samples from another policy than the one that is trained."""
+
+
 class RankDiedError(SweyardError):
     """A process of the gang is gone; the gang must start again from the last checkpoint."""
 

@@ -16,7 +16,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.atomic_directory import is_complete
 from sweyard_trainer.engine.embedded import TransformersEngine
-from sweyard_trainer.errors import NothingToTrainError, TrainingDivergedError, UnsupportedError
+from sweyard_trainer.errors import EngineDivergedError, NothingToTrainError, TrainingDivergedError, UnsupportedError
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.learner.learner import Learner
 from sweyard_trainer.trajectory import Segment, Trajectory
@@ -244,6 +244,40 @@ async def test_saved_weights_load_in_transformers_with_their_tokenizer(make_spec
     model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
     assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert AutoTokenizer.from_pretrained(directory).eos_token_id == model.generation_config.eos_token_id
+
+
+async def test_a_tied_output_layer_is_trained_and_saved_as_one(make_spec, tied_storage, groups) -> None:
+    spec = make_spec(
+        inference={"engine": "transformers"}, trainer={"dtype": "bfloat16"}, optimizer={"learningRate": 0.01}
+    )
+    after = await weights_after(spec, tied_storage, groups, steps=1)
+    before = load_file(tied_storage / "model" / "model.safetensors")
+    assert "lm_head.weight" not in before
+    assert after.keys() == before.keys()
+    never_seen = [
+        token
+        for token in range(6, 320)
+        if not any(token in trajectory.segments[0].token_ids for group in groups for trajectory in group)
+    ]
+    moved = (after["model.embed_tokens.weight"].float() - before["model.embed_tokens.weight"]).abs().amax(1)
+    assert moved[never_seen].min() > 0.005, "only the output layer has gradients for tokens that were not in the input"
+
+
+async def test_tied_embeddings_on_a_cpu_vllm_are_refused(make_spec, tied_storage) -> None:
+    with pytest.raises(UnsupportedError, match="tied embeddings"):
+        async with started(make_spec(), tied_storage):
+            pass
+
+
+async def test_an_engine_with_other_weights_stops_an_on_policy_run(
+    make_spec, storage, make_trajectory, make_segment
+) -> None:
+    group = [make_trajectory(seed % 2, segments=(make_segment(24, seed, logprob=-0.5),)) for seed in range(4)]
+    async with started(make_spec(rollout={"maxStaleness": 0}), storage) as learner:
+        with pytest.raises(EngineDivergedError, match="nats a token"):
+            await learner.train_step([group])
+    async with started(make_spec(), storage) as learner:
+        assert (await learner.train_step([group]))["updates"] == 1
 
 
 async def test_bfloat16_computes_in_half_and_keeps_float32_masters(make_spec, storage, groups) -> None:

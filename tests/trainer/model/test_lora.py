@@ -22,11 +22,13 @@ def test_folding_adds_the_scaled_product_under_plain_names() -> None:
 
 
 async def test_adapters_alone_are_trained_and_the_export_is_the_trained_policy(
-    make_spec, make_trajectory, storage: Path
+    make_spec, make_trajectory, tied_storage: Path
 ) -> None:
     """Tied embeddings, two steps with a large rate: what plain transformers loads must be what was trained."""
     lora = {"rank": 4, "alpha": 8, "targetModules": ["q_proj", "v_proj"]}
-    learner = make_learner(make_spec(trainer={"lora": lora}, optimizer={"learningRate": 0.02}), storage, num_threads=1)
+    storage = tied_storage
+    spec = make_spec(trainer={"lora": lora}, optimizer={"learningRate": 0.02}, inference={"engine": "transformers"})
+    learner = make_learner(spec, storage, num_threads=1)
     group = [make_trajectory(seed % 2, seed=seed) for seed in range(4)]
     await learner.start()
     try:

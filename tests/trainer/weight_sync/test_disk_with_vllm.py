@@ -25,7 +25,8 @@ LOGPROB_TOLERANCE = 2e-3
 @pytest.fixture
 def spec(make_spec) -> TrainingRunSpec:
     return make_spec(
-        rollout={"maxPromptTokens": 256, "maxResponseTokens": 256}, warmup={"steps": 30, "learningRate": 3e-3}
+        rollout={"maxPromptTokens": 256, "maxResponseTokens": 256, "maxStaleness": 1},
+        warmup={"steps": 30, "learningRate": 3e-3},
     )
 
 

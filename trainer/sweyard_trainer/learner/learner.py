@@ -32,7 +32,7 @@ from sweyard_trainer.learner.distribution import RankedBatch, reduce_figures
 from sweyard_trainer.learner.ranks import RankGroup
 from sweyard_trainer.learner.schedule import Phase, phase_of
 from sweyard_trainer.learner.sequences import TrainingSequence
-from sweyard_trainer.learner.support import refuse_unsupported
+from sweyard_trainer.learner.support import refuse_other_policy, refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 StepMetrics = dict[str, float]
@@ -56,7 +56,7 @@ class Learner:
 
     async def start(self) -> None:
         """Start the ranks and load the initial weights. Raises UnsupportedError for what cannot be trained."""
-        refuse_unsupported(self._spec)
+        refuse_unsupported(self._spec, self._storage / "model")
         await self._ranks.start()
         await self._on_all("load_model")
 
@@ -80,7 +80,8 @@ class Learner:
         Infrastructure outcomes may be in `groups`; they are left out of everything. The first call ends the warm-up:
         the optimizer starts afresh and, with a KL penalty, the weights of this moment become the reference.
         A batch in which no attempt has an advantage changes nothing and says updates = 0.
-        Raises NothingToTrainError if no attempt is left (nothing has changed then), TrainingDivergedError.
+        Raises NothingToTrainError if no attempt is left (nothing has changed then), TrainingDivergedError, and
+        EngineDivergedError if the engine cannot have sampled with these weights; the last checkpoint is from before.
         """
         began = time.monotonic()
         if not any(counts(trajectory) for group in groups for trajectory in group):
@@ -98,6 +99,7 @@ class Learner:
                 sequences = weigh(part, self._spec.algorithm, self._spec.rollout.max_response_tokens)
                 if sequences:
                     metrics = await self._update("policy_update", sequences, phase)
+                    refuse_other_policy(self._spec, metrics["engine_kl"])
                     num_updates += 1
         everything = [sequence for attempt in attempts for sequence in attempt.sequences]
         return metrics | _counts(everything) | {"updates": float(num_updates), "seconds": time.monotonic() - began}

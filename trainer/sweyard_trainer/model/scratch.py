@@ -12,7 +12,11 @@ HEAD_DIM = 64
 
 
 def scratch_config(model: ScratchModel, tokenizer: PreTrainedTokenizerFast, max_length: int) -> Qwen3Config:
-    """Shape of the model: one key-value head, an MLP three times the width, tied embeddings."""
+    """Shape of the model: one key-value head, an MLP three times the width.
+
+    The output layer is not tied to the embeddings: vLLM's CPU build packs it once and would sample with its first
+    version for ever, whatever weights it is given later.
+    """
     return Qwen3Config(
         vocab_size=model.vocabulary_size,
         hidden_size=model.hidden_size,
@@ -22,7 +26,7 @@ def scratch_config(model: ScratchModel, tokenizer: PreTrainedTokenizerFast, max_
         num_key_value_heads=1,
         head_dim=HEAD_DIM,
         max_position_embeddings=max_length,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
         rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
