@@ -58,7 +58,8 @@ def test_unrecorded_process_is_found_and_ended(table: ProcessTable) -> None:
     kept = table.start("kept", SLEEP, os.environ)
     lost = table.start("lost", SLEEP, os.environ)
     (table.records / "lost.json").unlink()
-    assert {record.pid for record in table.strays()} == {kept.pid, lost.pid}
+    # The kernel shows a new process's environment a moment after its program.
+    table.wait("kept", lambda: {record.pid for record in table.strays()} == {kept.pid, lost.pid}, 60)
     table.stop_strays()
     assert identify(lost.pid) != lost
     assert table.running("kept") == kept
