@@ -20,31 +20,25 @@ from sweyard_sandbox.runtime import Result
 
 _TERM_GRACE_SECONDS = 1.0
 _KILL_GRACE_SECONDS = 10.0
-_SETTLE_AFTER_SECONDS = 0.05
 _RECONNECT_SECONDS = 60.0
 _HELLO_SECONDS = 30.0
-_MAX_BODY_BYTES = 80_000_000
+_MAX_OUTPUT_BYTES = 80_000_000
 _FORGET_AFTER = 32
-_FORGET_BYTES = 1_000_000
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A command whose result is awaited."""
+    """The command whose result is awaited."""
 
     id: str
     request: bytes
-    exited: asyncio.Future[wire.Exited | None]
-    """None: its shell was killed before it could report."""
-    body: asyncio.Future[wire.Body]
+    ended: asyncio.Future[wire.Ended]
     is_expired: bool = False
     """Its timeout is over: it must not begin any more."""
 
     def fail(self, error: InfrastructureError) -> None:
-        for future in (self.exited, self.body):
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # one of the two may never be awaited
+        if not self.ended.done():
+            self.ended.set_exception(error)
 
 
 @dataclass(slots=True)
@@ -67,20 +61,16 @@ class DriverClient:
     clock: Callable[[], float] = time.monotonic
     reconnect_seconds: float = _RECONNECT_SECONDS
     counters: ChannelCounters = field(default_factory=ChannelCounters)
-    _marks: wire.Marks = field(init=False)
     _channel: Channel | None = field(init=False, default=None)
     _hello: wire.Hello | None = field(init=False, default=None)
     _connected: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _dead: InfrastructureError | None = field(init=False, default=None)
     _reader: asyncio.Task[None] | None = field(init=False, default=None)
-    _pending: dict[str, _Pending] = field(init=False, default_factory=dict)
+    _pending: _Pending | None = field(init=False, default=None)
     _asides: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _finished: list[str] = field(init=False, default_factory=list)
     _num_commands: int = field(init=False, default=0)
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        self._marks = wire.Marks(self.secret)
 
     async def open(self) -> None:
         """Connect and wait until the driver is ready. Raises InfrastructureError."""
@@ -96,7 +86,7 @@ class DriverClient:
         payload: bytes | None = None,
         output_cap_bytes: int,
     ) -> Result:
-        """Run `command` after `prelude`, which finds `payload` in the file "$spool/$SWEYARD_COMMAND.put".
+        """Run `command` after `prelude`, which finds `payload` in the file "$spool/$SWEYARD_COMMAND.put.$$".
 
         One command runs at a time; the timeout counts from its turn. Raises InfrastructureError, or
         CommandMayHaveRunError if the channel was lost for good meanwhile.
@@ -111,24 +101,20 @@ class DriverClient:
         began = self.clock()
         try:
             await self._send(pending.request)
-            timed_out = not await self._wait_for_exit(pending, timeout_seconds)
-            body = await self._collect(pending)
+            timed_out = not await self._wait_for_end(pending, timeout_seconds)
         except asyncio.CancelledError:
             self._aside(wire.encode_line("kill", pending.id, "KILL"))
             raise
         finally:
-            self._forget(pending)
-        seconds = self.clock() - began
-        output, truncated = wire.cut_output(body, self._marks, output_cap_bytes)
-        exited = pending.exited.result()
+            self._pending = None
+        ended = pending.ended.result()
         return Result(
-            # A shell that was killed by its own command cannot say how; 137 is what a caller of it would see.
-            exit_code=-1 if timed_out else exited.code if exited else 137,
-            output=output,
-            truncated=truncated,
+            exit_code=-1 if timed_out else ended.code,
+            output=ended.output[:output_cap_bytes],
+            truncated=ended.cut or len(ended.output) > output_cap_bytes,
             timed_out=timed_out,
-            seconds=seconds,
-            oom_killed=bool(exited and exited.oom_kills > 0),
+            seconds=self.clock() - began,
+            oom_killed=ended.oom_kills > 0,
         )
 
     async def close(self) -> None:
@@ -156,27 +142,34 @@ class DriverClient:
             if len(encoded) > wire.MAX_INLINE_COMMAND_BYTES:
                 payload, command = encoded, ""
                 # By descriptor, for the spool is closed to other users; without -c, for the argument would be too long.
-                prelude += '\nexec 5<"$spool/$SWEYARD_COMMAND.put"\nlaunch=${launch% -c} command=/dev/fd/5'
-        token = self._marks.token(command_id)
-        request = wire.encode_run(command_id, token, cap_bytes=cap_bytes, prelude=prelude, command=command)
+                prelude += '\nexec 5<"$spool/$SWEYARD_COMMAND.put.$$"\nlaunch=${launch% -c} command=/dev/fd/5'
+        request = wire.encode_run(command_id, cap_bytes=cap_bytes, prelude=prelude, command=command)
         if payload is not None:
             request = wire.encode_put(f"{command_id}.put", payload, exact_head=self._hello.exact_head) + request
-        loop = asyncio.get_running_loop()
-        pending = _Pending(command_id, request, loop.create_future(), loop.create_future())
-        self._pending[command_id] = pending
-        return pending
+        request = self._forget_finished(command_id) + request
+        self._pending = _Pending(command_id, request, asyncio.get_running_loop().create_future())
+        return self._pending
 
-    async def _wait_for_exit(self, pending: _Pending, timeout_seconds: float) -> bool:
+    def _forget_finished(self, command_id: str) -> bytes:
+        """A request to remove the files of earlier commands, now and then; not of the last: its pipe may be open."""
+        request = b""
+        if len(self._finished) > _FORGET_AFTER:
+            request = wire.encode_line("forget", *self._finished[:-1])
+            self._finished = self._finished[-1:]
+        self._finished.append(command_id)
+        return request
+
+    async def _wait_for_end(self, pending: _Pending, timeout_seconds: float) -> bool:
         """False if the timeout came first; then everything that the command started has been killed."""
-        if await _within(timeout_seconds, pending.exited):
+        if await _within(timeout_seconds, pending.ended):
             return True
         pending.is_expired = True
         await self._send(wire.encode_line("kill", pending.id, "TERM"))
-        await _within(_TERM_GRACE_SECONDS, pending.body)
+        await _within(_TERM_GRACE_SECONDS, pending.ended)
         await self._send(wire.encode_line("kill", pending.id, "KILL"))
-        if not await _within(_KILL_GRACE_SECONDS, pending.exited):
+        if not await _within(_KILL_GRACE_SECONDS, pending.ended):
             await self._break()
-            if not await _within(self.reconnect_seconds + _HELLO_SECONDS, pending.exited):
+            if not await _within(self.reconnect_seconds + _HELLO_SECONDS, pending.ended):
                 raise self._lost("did not answer after a timeout")
         return False
 
@@ -184,25 +177,6 @@ class DriverClient:
         """The driver is silent: make the reader connect anew."""
         if self._channel is not None:
             await self._channel.close()
-
-    async def _collect(self, pending: _Pending) -> wire.Body:
-        """The body; background children that hold the pipe are not waited for."""
-        if not await _within(_SETTLE_AFTER_SECONDS, pending.body):
-            await self._send(wire.encode_line("settle", pending.id, self._marks.token(pending.id)))
-            if not await _within(self.reconnect_seconds + _HELLO_SECONDS, pending.body):
-                raise self._lost("did not send the output of a command that ended")
-        return pending.body.result()
-
-    def _forget(self, pending: _Pending) -> None:
-        """Drop a command here, and its files in the spool: at once if they are big, else a few at a time."""
-        del self._pending[pending.id]
-        big = len(pending.request) > _FORGET_BYTES
-        if pending.body.done() and not pending.body.cancelled() and not pending.body.exception():
-            self._finished.append(pending.id)
-            big = big or len(pending.body.result().output) > _FORGET_BYTES
-        if big or len(self._finished) >= _FORGET_AFTER:
-            self._aside(wire.encode_line("forget", *self._finished))
-            self._finished = []
 
     def _aside(self, request: bytes) -> None:
         """Send something whose answer nobody awaits."""
@@ -225,7 +199,7 @@ class DriverClient:
         try:
             await self._channel.send(request)
         except ChannelError:
-            # The reader sees the end of the stream, reconnects, and asks about every pending command.
+            # The reader sees the end of the stream, reconnects, and asks about the pending command.
             await self._channel.close()
 
     async def _read(self, parser: wire.AnswerParser) -> None:
@@ -246,22 +220,21 @@ class DriverClient:
                 return
 
     async def _handle(self, answer: wire.Answer) -> None:
+        pending = self._pending
         if isinstance(answer, wire.Hello):  # a command killed the driver's loops
             await self._ask_about_pending()
-            return
-        pending = self._pending.get(answer.id)
-        if pending is None:
+        if (
+            isinstance(answer, wire.Hello | wire.Lacks)
+            or pending is None
+            or answer.id != pending.id
+            or pending.ended.done()
+        ):
             return
         match answer:
-            case wire.Exited() if not pending.exited.done():
-                pending.exited.set_result(answer)
-            case wire.Body() if not pending.body.done():
-                pending.body.set_result(answer)
-                if not pending.exited.done():
-                    pending.exited.set_result(None)
+            case wire.Ended():
+                pending.ended.set_result(answer)
             case wire.Unknown() if pending.is_expired:
-                pending.exited.set_result(None)
-                pending.body.set_result(wire.Body(pending.id, b"", cut=False))
+                pending.ended.set_result(wire.Ended(pending.id, 0, 0, cut=False, output=b""))
             case wire.Unknown():
                 self.counters.resent += 1
                 await self._send(pending.request)
@@ -270,10 +243,10 @@ class DriverClient:
 
     async def _connect(self) -> wire.AnswerParser:
         channel = await self.connector.connect()
-        parser = wire.AnswerParser(self._marks, max_body_bytes=_MAX_BODY_BYTES)
+        parser = wire.AnswerParser(self.secret, max_output_bytes=_MAX_OUTPUT_BYTES)
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
-                await channel.send(wire.encode_driver(self.environment))
+                await channel.send(wire.encode_driver(self.secret, self.environment))
                 self._hello = await _receive_hello(channel, parser)
         except BaseException as error:
             await channel.close()
@@ -285,7 +258,7 @@ class DriverClient:
         return parser
 
     async def _reconnect(self) -> wire.AnswerParser:
-        """A new stream, asked about every pending command. Raises InfrastructureError when there is no hope left."""
+        """A new stream, asked about the pending command. Raises InfrastructureError when there is no hope left."""
         deadline, delay, last = self.clock() + self.reconnect_seconds, 0.05, ""
         while self.clock() < deadline:
             if (error := await self.connector.explain()) is not None:
@@ -303,9 +276,9 @@ class DriverClient:
         raise self._lost(f"could not be reached for {self.reconnect_seconds:.0f} s ({last})")
 
     async def _ask_about_pending(self) -> None:
-        self.counters.recovered += len(self._pending)
-        for pending in list(self._pending.values()):
-            await self._send(wire.encode_line("status", pending.id, self._marks.token(pending.id)))
+        if self._pending is not None:
+            self.counters.recovered += 1
+            await self._send(wire.encode_line("status", self._pending.id))
 
     def _lost(self, what: str) -> InfrastructureError:
         return InfrastructureError(FailureReason.CHANNEL_LOST, f"the sandbox {what}")
@@ -314,9 +287,9 @@ class DriverClient:
         if self._dead is None:
             self._dead = error
         self._connected.set()
-        for pending in self._pending.values():
+        if self._pending is not None:
             lost = error.reason is FailureReason.CHANNEL_LOST
-            pending.fail(CommandMayHaveRunError(error.message) if lost else error)
+            self._pending.fail(CommandMayHaveRunError(error.message) if lost else error)
 
 
 async def _within(seconds: float, future: asyncio.Future[Any]) -> bool:
@@ -331,6 +304,9 @@ async def _within(seconds: float, future: asyncio.Future[Any]) -> bool:
 async def _receive_hello(channel: Channel, parser: wire.AnswerParser) -> wire.Hello:
     while data := await channel.receive():
         for answer in parser.feed(data):
+            if isinstance(answer, wire.Lacks):
+                tools = ", ".join(answer.tools)
+                raise InfrastructureError(FailureReason.ERROR, f"the image lacks {tools}; install coreutils or busybox")
             if isinstance(answer, wire.Hello):
                 return answer
     raise ChannelError("the stream ended before the driver was ready")

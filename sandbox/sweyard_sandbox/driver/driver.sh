@@ -1,43 +1,32 @@
 # Runs commands for one client over stdin (requests) and stdout (answers). POSIX sh: dash, busybox ash, bash.
 #
-# Requests, one line each, some followed by a payload; blank lines are ignored:
-#   init LINES                          first, and once: evaluate LINES lines (exports for all commands)
-#   run ID TOKEN BLOCKS LINES LINES     prelude lines (evaluated before the command), command lines
-#   put NAME BYTES                      store BYTES raw bytes as NAME in the spool
-#   kill ID SIGNAL | settle ID TOKEN | status ID TOKEN | forget NAME...
-# Answers:
-#   hello EXACT SETSID SPOOL            EXACT: 1 when `head -c` takes no byte too many from a pipe
-#   exit ID CODE OOM                    the command's shell ended
-#   body ID CUT, then raw bytes, then the end mark of TOKEN
-#   unknown ID | refused ID
+# Requests, one line each, some followed by a payload; other lines are ignored:
+#   init SECRET LINES             first, and once: evaluate LINES lines (exports for all commands)
+#   run ID BLOCKS LINES LINES     prelude lines (evaluated before the command), command lines
+#   put NAME BYTES                store BYTES raw bytes as NAME.$$ in the spool
+#   kill ID SIGNAL | status ID | forget NAME...
+# Answers: what commands write, as it comes, and between it marks, lines that begin with the secret:
+#   hello EXACT SETSID SPOOL      EXACT: 1 when `head -c` takes no byte too many from a pipe
+#   end ID CODE OOM CUT           the command's shell ended; all that it wrote before came before this mark
+#   begin ID | resume ID          what came before is not this command's; its output follows (resume: all of it again)
+#   unknown ID | refused ID | lacks TOOL...
 #
 # Two loops: `control` reads requests and answers at once, `worker` runs commands one after the other, in the
 # foreground, since a shell makes its background commands ignore SIGINT and SIGQUIT, and their children with them.
 #
-# A command's files in the spool: ID (exists once it was begun: this is what makes it run once), ID.pid, ID.out, ID.code.
-# Its output passes a pipe into ID.out. When its shell ends, a mark goes into the same pipe, so all that it wrote before
-# lies before the mark, even while a background child still holds the pipe.
+# A command writes into a pipe, and its mark goes into the same pipe. tee copies the pipe to the client, and to a file
+# for the case that the stream breaks. Background children may hold the pipe for as long as they like.
+# In the spool: ID (exists once the command was begun: this is what makes it run once), ID.shell, ID.pid (its group),
+# ID.tee, ID.out, ID.code, ID.cut (its output went past the cap), ID.closed (nothing of it goes to the stream any more),
+# driver (the newest one).
 exec 3>&1 5>&2 >/dev/null 2>&1 # 5 stays open: containerd closes stdin once nobody holds the stream's stderr
 unset ENV
 
 for spool in "${SWEYARD_SPOOL:-/tmp/.sweyard}" /var/tmp/.sweyard /dev/shm/.sweyard; do
   mkdir -p -m 700 "$spool" && [ -w "$spool" ] && break
 done
-mkfifo "$spool/turn.$$"
-exec 4<>"$spool/turn.$$"
-rm -f "$spool/turn.$$"
-echo >&4
 
-# Several processes answer on one stream: whoever holds the one line in the fifo may write.
-say() { read -r _ <&4; printf "$@" >&3; echo >&4; }
-
-body() { # ID TOKEN CUT
-  read -r _ <&4
-  printf 'body %s %s\n' "$1" "$3" >&3
-  cat "$spool/$1.out" >&3
-  printf '\n-end-%s\n' "$2" >&3
-  echo >&4
-}
+mark() { printf '\n-%s-%s\n' "$secret" "$*" >&3; }
 
 lines() { # N: the next N lines of the stream into $text
   text= n=$1
@@ -56,42 +45,72 @@ oom_kills() { # into $kills
   while read -r key value; do [ "$key" = oom_kill ] && kills=$value; done <"$memory_events"
 }
 
-leader() { # ID TOKEN: the command and, after it, the mark; stdout is the output pipe
+own_pid() { read -r pid rest </proc/self/stat && echo "$pid" >"$1"; }
+
+leader() { # ID: the command and, after it, its mark; stdout is the pipe
+  own_pid "$spool/$1.shell"
   oom_kills
   before=$kills
   (
-    read -r pid rest </proc/self/stat
-    echo "$pid" >"$spool/$1.pid"
+    own_pid "$spool/$1.pid"
     export SWEYARD_COMMAND="$1"
     launch='sh -c'
     eval "$prelude"
     exec $newsession $launch "$command"
-  ) </dev/null 2>&1 3>&- 4>&- 5>&-
+  ) </dev/null 2>&1 3>&- 5>&-
   code=$?
   oom_kills
-  printf '\n-mark-%s\n' "$2"
+  printf '\n-%s-end %s %s %s 0\n' "$secret" "$1" "$code" "$((kills - before))"
   echo "$code $((kills - before))" >"$spool/$1.code"
-  say 'exit %s %s %s\n' "$1" "$code" "$((kills - before))"
+  [ -e "$spool/$1.cut" ] && mark end "$1" "$code" "$((kills - before))" 1
 }
 
-collector() { # ID TOKEN BLOCKS: keeps the output up to BLOCKS * 512 bytes and drops the rest
-  cut=0
+collector() { # ID BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes it only empties it
   ulimit -c 0
-  ulimit -S -f "$3"
-  cat 3>&- 4>&- 5>&- >"$spool/$1.out" || {
-    cut=1
+  ulimit -S -f "$2"
+  trap '' PIPE
+  tee "$spool/$1.out" <&6 >&3 3>&- 5>&- 6>&- &
+  echo $! >"$spool/$1.tee"
+  wait $!
+  case $? in
+  0) # the pipe is closed; without a code the shell that watched the command was killed
+    [ -e "$spool/$1.code" ] || mark end "$1" 137 0 0
+    : >"$spool/$1.closed"
+    return
+    ;;
+  138) # USR1: the stream broke; the file goes on alone
+    cat <&6 >>"$spool/$1.out" 3>&- 5>&- 6>&- && : >"$spool/$1.closed" && return
     : >"$spool/$1.cut"
-    cat 3>&- 4>&- 5>&- >/dev/null
-  }
-  [ -e "$spool/$1.sent" ] || body "$1" "$2" $cut
+    ;;
+  143) ;; # TERM: the next command needs the stream
+  *)
+    : >"$spool/$1.cut"
+    [ -e "$spool/$1.code" ] && read -r code oom <"$spool/$1.code" && mark end "$1" "$code" "$oom" 1
+    ;;
+  esac
+  : >"$spool/$1.closed"
+  exec cat <&6 >/dev/null 3>&- 5>&- 6>&-
 }
 
 worker() {
-  while read -r id token blocks a b; do
+  previous=
+  while read -r id blocks a b; do
     lines "$a"; prelude=$text
     lines "$b"; command=$text
-    leader "$id" "$token" | { collector "$id" "$token" "$blocks" <&6 & } 6<&0
+    [ -z "$previous" ] || [ -e "$spool/$previous.closed" ] || take_stream "$previous" "$id"
+    previous=$id
+    leader "$id" | { collector "$id" "$blocks" <&6 & } 6<&0
   done
+}
+
+take_stream() { # PREVIOUS ID: background children of the previous command may still write
+  tries=0
+  until [ -e "$spool/$1.closed" ] || [ $tries = 500 ]; do
+    read -r pid <"$spool/$1.tee" && kill -s TERM "$pid"
+    sleep 0.01
+    tries=$((tries + 1))
+  done
+  mark begin "$2"
 }
 
 begin() { # ID: true if nobody began it before
@@ -102,36 +121,33 @@ begin() { # ID: true if nobody began it before
   return $begun
 }
 
-settle() { # ID TOKEN: answer without waiting for background children that hold the pipe
+lives() { # FILE: the process whose number is in it
+  [ -s "$1" ] && read -r pid <"$1" && kill -0 "$pid"
+}
+
+runs() { # ID: neither its mark is written nor are its processes gone; it gets 3 s to start
+  [ -e "$spool/$1.code" ] && return 1
+  [ -s "$spool/$1.shell" ] || { tries=$((tries + 1)); [ $tries -lt 30 ]; return; }
+  lives "$spool/$1.shell" || lives "$spool/$1.pid"
+}
+
+resume() { # ID: all of its output once it has ended; its first answer may have gone to a stream that broke
+  # A request may lie in a broken stream until a newer driver has served it: that one's answer must not be taken.
+  read -r newest <"$spool/driver" && [ "$newest" = $$ ] || return
+  [ -e "$spool/$1.closed" ] || { read -r pid <"$spool/$1.tee" && kill -s USR1 "$pid"; }
   tries=0
-  until [ -e "$spool/$1.cut" ] || grep -q -e "^-mark-$2\$" "$spool/$1.out" || [ $tries = 100 ]; do
+  while runs "$1"; do sleep 0.1; done
+  read -r code oom <"$spool/$1.code" || { code=137 oom=0; }
+  tries=0 cut=0
+  until grep -q -e "^-$secret-end $1 " "$spool/$1.out" || [ $tries = 40 ]; do
+    [ -e "$spool/$1.cut" ] && cut=1 && break
+    [ -e "$spool/$1.closed" ] && break
     sleep 0.05
     tries=$((tries + 1))
   done
-  : >"$spool/$1.sent"
-  [ -e "$spool/$1.cut" ] && body "$1" "$2" 1 || body "$1" "$2" 0
-}
-
-lives() { # ID: its shell has not ended, as far as can be seen; it gets 2 s to start
-  [ -e "$spool/$1.code" ] && return 1
-  [ -e "$spool/$1.pid" ] || { tries=$((tries + 1)); [ $tries -lt 20 ]; return; }
-  read -r pid <"$spool/$1.pid" && kill -0 "$pid"
-}
-
-status() { # ID TOKEN: after a reconnect, when the answer may have gone to the stream that broke
-  if ! [ -e "$spool/$1" ]; then
-    say 'unknown %s\n' "$1"
-    return
-  fi
-  (
-    (
-      tries=0
-      while lives "$1"; do sleep 0.1; done
-      [ -e "$spool/$1.code" ] || sleep 0.2
-      [ -e "$spool/$1.code" ] && read -r code killed <"$spool/$1.code" && say 'exit %s %s %s\n' "$1" "$code" "$killed"
-      settle "$1" "$2"
-    ) &
-  )
+  mark resume "$1"
+  cat "$spool/$1.out" >&3
+  mark end "$1" "$code" "$oom" "$cut"
 }
 
 stop() { # ID SIGNAL: the command's group; by KILL also what left the group, found by its environment
@@ -143,40 +159,50 @@ stop() { # ID SIGNAL: the command's group; by KILL also what left the group, fou
   done
 }
 
-command -v setsid && newsession=setsid || newsession=
-for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control ''; do
-  [ -r "$memory_events" ] && break
-done
-exact=$(printf 'ab\nc\n' | { head -c 3 >/dev/null; read -r rest; [ "$rest" = c ] && echo 1 || echo 0; })
-read -r _ id && lines "$id" && eval "$text" || exit
+forget() { # NAME...
+  names=$*
+  set --
+  for name in $names; do set -- "$@" "$spool/$name" "$spool/$name".*; done
+  rm -f "$@"
+}
 
-control() { # requests for the worker go to stdout
-  rm -f "$spool/end.$$"
+control() { # what the worker needs goes to stdout
   while read -r verb id a b c d; do
     case $verb in
     run)
-      lines $((c + d))
+      lines $((b + c))
       if begin "$id"; then
-        printf '%s %s %s %s %s\n%s\n' "$id" "$a" "$b" "$c" "$d" "$text"
+        printf '%s %s %s %s\n%s\n' "$id" "$a" "$b" "$c" "$text"
       elif [ -e "$spool/$id" ]; then
-        status "$id" "$a"
+        (resume "$id" &)
       else
-        say 'refused %s\n' "$id"
+        mark refused "$id"
       fi
       ;;
-    put) head -c "$a" | { cat >"$spool/$id" || { rm -f "$spool/$id"; cat >/dev/null; }; } ;;
+    put) head -c "$a" | { cat >"$spool/$id.$$" || { rm -f "$spool/$id.$$"; cat >/dev/null; }; } ;;
     kill) stop "$id" "$a" ;;
-    settle) (settle "$id" "$a" &) ;;
-    status) status "$id" "$a" ;;
-    forget) (cd "$spool" && for name in $id $a $b $c $d; do rm -f "$name" "$name".*; done) ;;
+    status) [ -e "$spool/$id" ] && (resume "$id" &) || mark unknown "$id" ;;
+    forget) forget $id $a $b $c $d ;;
     esac
   done
   : >"$spool/end.$$"
 }
 
+command -v setsid && newsession=setsid || newsession=
+for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control ''; do
+  [ -r "$memory_events" ] && break
+done
+exact=$(printf 'ab\nc\n' | { head -c 3 >/dev/null; read -r rest; [ "$rest" = c ] && echo 1 || echo 0; })
+read -r _ secret n && lines "$n" && eval "$text" || exit
+
+missing=
+for tool in cat grep head mkdir rm sleep tee; do command -v "$tool" || missing="$missing $tool"; done
+[ -z "$missing" ] || { mark lacks$missing; exit; }
+echo $$ >"$spool/driver"
+rm -f "$spool/end.$$"
 # A command may kill both loops and leave this shell alive, where it is process 1; then the client is greeted anew.
 until [ -e "$spool/end.$$" ]; do
-  say 'hello %s %s %s\n' "$exact" "${newsession:-none}" "$spool"
+  mark hello "$exact" "${newsession:-none}" "$spool"
   control | worker
 done
 rm -f "$spool/end.$$"

@@ -85,8 +85,8 @@ class DriverSandbox:
 export LC_ALL=C
 path={_quote(path)}
 [ -d "$path" ] && exit {_IS_DIRECTORY}
-[ -e "$spool/$SWEYARD_COMMAND.put" ] || {{ echo "No space left"; exit 1; }}
-mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put" >"$path" && chmod {mode:o} "$path"
+[ -e "$spool/$SWEYARD_COMMAND.put.$$" ] || {{ echo "No space left"; exit 1; }}
+mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put.$$" >"$path" && chmod {mode:o} "$path"
 exit"""
         result = await self._client.run(
             "",

@@ -1,11 +1,11 @@
 """Wire format of the driver: requests to bytes, bytes to answers. No I/O.
 
-driver.sh describes the format. A body has no length; it ends at a mark made of a secret that commands do not know.
+driver.sh describes the format. Output has no length; it ends at a mark made of a secret that commands do not know.
 """
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
@@ -13,7 +13,7 @@ MAX_INLINE_COMMAND_BYTES = 100_000
 """Longer commands travel as a file: the kernel limits one argument to 128 KiB."""
 BOOTSTRAP = 'p=;while IFS= read -r l&&[ "$l" != \'#end\' ];do p="$p$l\n";done;eval "$p"'
 """`sh -c BOOTSTRAP` reads the driver from its input: so it needs no file, and no command line names its tools."""
-_LONGEST_LINE_BYTES = 4_096
+_LONGEST_MARK_BYTES = 512
 _OVERREAD_PADDING = b"\n" * 8_192
 
 
@@ -33,21 +33,22 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Exited:
+class Begun:
+    """What follows is the output of this command, from its first byte; what came before belongs to no one."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
     """A command's shell ended."""
 
     id: str
     code: int
     oom_kills: int
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What a command wrote."""
-
-    id: str
-    output: bytes
     cut: bool
+    output: bytes
+    """All that came since the last mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +65,22 @@ class Refused:
     id: str
 
 
-Answer = Hello | Exited | Body | Unknown | Refused
-
-
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """End marks of one sandbox, made of a secret."""
+class Lacks:
+    """The image has not all the tools that the driver needs."""
 
-    secret: str
-
-    def token(self, command_id: str) -> str:
-        """What the driver is told to write into the marks of one command."""
-        return f"{self.secret}-{command_id}"
-
-    def after_output(self, command_id: str) -> bytes:
-        """Follows the last byte that was written before the command's shell ended."""
-        return f"\n-mark-{self.token(command_id)}\n".encode()
-
-    def after_body(self, command_id: str) -> bytes:
-        """Ends the body."""
-        return f"\n-end-{self.token(command_id)}\n".encode()
+    tools: tuple[str, ...]
 
 
-def encode_driver(environment: dict[str, str]) -> bytes:
-    """The program for BOOTSTRAP, followed by the exports that all commands get."""
+Answer = Hello | Lacks | Begun | Ended | Unknown | Refused
+
+
+def encode_driver(secret: str, environment: dict[str, str]) -> bytes:
+    """The program for BOOTSTRAP, followed by the secret of its marks and the exports that all commands get."""
     program = resources.files("sweyard_sandbox.driver").joinpath("driver.sh").read_text("ascii")
     lines = [line for line in program.splitlines() if not line.lstrip().startswith("#")]
     exports = "\n".join(encode_exports(environment)) or ":"
-    return ("\n".join(lines) + "\n#end\n" + f"init {_count_lines(exports)}\n{exports}\n").encode()
+    return ("\n".join(lines) + "\n#end\n" + f"init {secret} {_count_lines(exports)}\n{exports}\n").encode()
 
 
 def encode_exports(environment: dict[str, str]) -> list[str]:
@@ -102,10 +91,10 @@ def encode_exports(environment: dict[str, str]) -> list[str]:
     return [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
 
 
-def encode_run(command_id: str, token: str, *, cap_bytes: int, prelude: str, command: str) -> bytes:
+def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str) -> bytes:
     """Request to run `command` after evaluating `prelude` in the driver's own shell."""
-    blocks = (cap_bytes + len(token) + 16) // 512 + 1
-    header = f"run {command_id} {token} {blocks} {_count_lines(prelude)} {_count_lines(command)}\n"
+    blocks = (cap_bytes + _LONGEST_MARK_BYTES) // 512 + 1
+    header = f"run {command_id} {blocks} {_count_lines(prelude)} {_count_lines(command)}\n"
     text = "".join(part + "\n" for part in (prelude, command))
     if "\0" in text:
         raise ValueError("a command cannot contain a NUL byte; write the data to a file instead")
@@ -122,78 +111,57 @@ def encode_line(*words: str) -> bytes:
     return (" ".join(words) + "\n").encode()
 
 
-def cut_output(body: Body, marks: Marks, cap_bytes: int) -> tuple[bytes, bool]:
-    """The command's own output, at most `cap_bytes`, and whether there was more."""
-    end = body.output.find(marks.after_output(body.id))
-    output = body.output if end < 0 else body.output[:end]
-    return output[:cap_bytes], len(output) > cap_bytes or (end < 0 and body.cut)
-
-
 class AnswerParser:
-    """Bytes in any portions to answers. Raises WireError for anything that is not one."""
+    """Bytes in any portions to answers. Raises WireError for what is no answer."""
 
-    def __init__(self, marks: Marks, *, max_body_bytes: int) -> None:
-        self._marks = marks
-        self._max_body_bytes = max_body_bytes
+    def __init__(self, secret: str, *, max_output_bytes: int) -> None:
+        self._mark = f"\n-{secret}-".encode()
+        self._max_output_bytes = max_output_bytes
         self._buffer = bytearray()
-        self._body: tuple[str, bool] | None = None
         self._searched = 0
 
-    def feed(self, data: bytes) -> Iterable[Answer]:
+    def feed(self, data: bytes) -> Iterator[Answer]:
         """Answers completed by `data`."""
         self._buffer += data
-        while (answer := self._next_body() if self._body else self._next_line()) is not None:
-            if not isinstance(answer, _BodyBegins):
-                yield answer
+        while (answer := self._next()) is not None:
+            yield answer
 
-    def _next_line(self) -> "Answer | _BodyBegins | None":
-        end = self._buffer.find(b"\n", 0, _LONGEST_LINE_BYTES)
-        if end < 0:
-            if len(self._buffer) >= _LONGEST_LINE_BYTES:
-                raise WireError("a line of an answer has no end")
+    def _next(self) -> Answer | None:
+        begin = self._buffer.find(self._mark, self._searched)
+        if begin < 0:
+            self._searched = max(0, len(self._buffer) - len(self._mark) + 1)
+            if len(self._buffer) > self._max_output_bytes:
+                raise WireError(f"more than {self._max_output_bytes} bytes without a mark")
             return None
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        answer = _parse_line(line)
-        if isinstance(answer, _BodyBegins):
-            self._body, self._searched = (answer.id, answer.cut), 0
-        return answer
-
-    def _next_body(self) -> Body | None:
-        assert self._body is not None
-        command_id, cut = self._body
-        mark = self._marks.after_body(command_id)
-        end = self._buffer.find(mark, self._searched)
-        if end < 0:
-            if len(self._buffer) > self._max_body_bytes:
-                raise WireError(f"a body is longer than {self._max_body_bytes} bytes")
-            self._searched = max(0, len(self._buffer) - len(mark))
+        self._searched = begin
+        words_begin = begin + len(self._mark)
+        words_end = self._buffer.find(b"\n", words_begin, words_begin + _LONGEST_MARK_BYTES)
+        if words_end < 0:
+            if len(self._buffer) >= words_begin + _LONGEST_MARK_BYTES:
+                raise WireError("a mark has no end")
             return None
-        output = bytes(self._buffer[:end])
-        del self._buffer[: end + len(mark)]
-        self._body = None
-        return Body(command_id, output, cut)
+        words = bytes(self._buffer[words_begin:words_end])
+        output = bytes(self._buffer[:begin])
+        del self._buffer[: words_end + 1]
+        self._searched = 0
+        return _parse_mark(words, output)
 
 
-@dataclass(frozen=True, slots=True)
-class _BodyBegins:
-    id: str
-    cut: bool
-
-
-def _parse_line(line: bytes) -> Answer | _BodyBegins:
-    match line.decode("ascii", "replace").split(" "):
+def _parse_mark(words: bytes, output: bytes) -> Answer:
+    match words.decode("ascii", "replace").split(" "):
         case ["hello", exact, session, spool]:
             return Hello(exact == "1", session == "setsid", spool)
-        case ["exit", command_id, code, kills] if code.isdigit() and kills.lstrip("-").isdigit():
-            return Exited(command_id, int(code), int(kills))
-        case ["body", command_id, ("0" | "1") as cut]:
-            return _BodyBegins(command_id, cut == "1")
+        case ["lacks", *tools]:
+            return Lacks(tuple(tools))
+        case ["end", command_id, code, kills, ("0" | "1") as cut] if code.isdigit() and kills.lstrip("-").isdigit():
+            return Ended(command_id, int(code), int(kills), cut == "1", output)
+        case ["begin" | "resume", command_id]:
+            return Begun(command_id)
         case ["unknown", command_id]:
             return Unknown(command_id)
         case ["refused", command_id]:
             return Refused(command_id)
-    raise WireError(f"not an answer: {line[:80]!r}")
+    raise WireError(f"not a mark: {words[:80]!r}")
 
 
 def _count_lines(text: str) -> int:

@@ -10,7 +10,7 @@ from sweyard_cluster.scratch_image import push, scratch_image
 
 _TOOLS = """
 cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq
-setpriv setsid sh sleep sort stat tail touch tr true wc yes
+setpriv setsid sh sleep sort stat tail tee touch tr true wc yes
 """
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 _GROUP = "root:x:0:\nnogroup:x:65534:\n"
@@ -25,8 +25,8 @@ def push_host_image(registry: str) -> str:
             path = Path(directory) / str(number)
             path.write_text(text)
             files[inside] = path
-        push(scratch_image(files, ["/bin/sh"]), registry, "sandbox-contract", "1")
-    return f"{registry}/sandbox-contract:1"
+        push(scratch_image(files, ["/bin/sh"]), registry, "sandbox-contract", "2")
+    return f"{registry}/sandbox-contract:2"
 
 
 def collect_files() -> Iterator[tuple[str, Path]]:

@@ -1,0 +1,114 @@
+"""The pool client against a real API server."""
+
+import asyncio
+import json
+import random
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.pool.credentials import load_kubeconfig
+from sweyard_sandbox.pool.pool import Pool
+
+pytestmark = pytest.mark.apiserver
+
+
+class Pods:
+    """Pods whose status the test writes, for want of a kubelet."""
+
+    def __init__(self, cluster: TestCluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+
+    def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
+        return self.cluster.kubectl("-n", self.namespace, *arguments, input_text=input_text)
+
+    def make(self, count: int) -> None:
+        items = [self._build(f"p-{number}") for number in range(count)]
+        self.kubectl("apply", "-f", "-", input_text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        for number in range(count):
+            status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+            self.kubectl(
+                "patch", "pod", f"p-{number}", "--subresource=status", "--type=merge", "-p", json.dumps(status)
+            )
+
+    def holders(self) -> list[str]:
+        items = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
+        return sorted(item["metadata"]["annotations"]["sweyard.dev/holder"] for item in items)
+
+    def _build(self, name: str) -> dict[str, object]:
+        metadata = {"name": name, "labels": {"sweyard.dev/pool": "p"}, "annotations": {"sweyard.dev/holder": ""}}
+        spec = {"schedulerName": "nobody", "containers": [{"name": "sandbox", "image": "i:1"}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture
+def pods(api_server: TestCluster) -> Iterator[Pods]:
+    namespace = f"pool-{uuid.uuid4().hex[:8]}"
+    api_server.kubectl("create", "namespace", namespace)
+    yield Pods(api_server, namespace)
+    api_server.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+async def connect(pods: Pods, holder: str, lease_seconds: int = 30) -> Pool:
+    return await Pool.connect(
+        namespace=pods.namespace,
+        name="p",
+        credentials=load_kubeconfig(pods.cluster.kubeconfig),
+        environment={},
+        holder=holder,
+        lease_seconds=lease_seconds,
+        rng=random.Random(1),
+    )
+
+
+async def test_holders_race_and_every_pod_goes_to_one(pods: Pods) -> None:
+    await asyncio.to_thread(pods.make, 12)
+    async with await connect(pods, "a") as first, await connect(pods, "b") as second:
+        claims = [pool.acquire_pod("i:1", deadline_seconds=30) for pool in [first, second] * 6]
+        claimed = await asyncio.gather(*claims)
+        assert len({pod.uid for pod in claimed}) == 12
+        assert await asyncio.to_thread(pods.holders) == ["a"] * 6 + ["b"] * 6
+        with pytest.raises(ClaimTimeoutError, match=r"12 claimed"):
+            await first.acquire_pod("i:1", deadline_seconds=0.5)
+    assert await asyncio.to_thread(pods.holders) == []
+
+
+async def test_lease_and_demand_come_and_go(pods: Pods) -> None:
+    async with await connect(pods, "holder") as pool:
+        await pool.announce(["i:1", "i:2"])
+        lease = json.loads(await asyncio.to_thread(pods.kubectl, "get", "lease", "holder", "-o", "json"))
+        assert lease["metadata"]["labels"] == {"sweyard.dev/pool": "p"}
+        assert lease["spec"]["leaseDurationSeconds"] == 30
+        demand = json.loads(await asyncio.to_thread(pods.kubectl, "get", "configmap", "holder", "-o", "json"))
+        assert json.loads(demand["data"]["demand.json"]) == {"images": ["i:1", "i:2"]}
+        assert demand["metadata"]["ownerReferences"][0]["uid"] == lease["metadata"]["uid"]
+    assert "holder" not in await asyncio.to_thread(pods.kubectl, "get", "lease", "-o", "name")
+
+
+async def test_a_lease_is_renewed_until_somebody_takes_it_away(pods: Pods) -> None:
+    async with await connect(pods, "holder", lease_seconds=3) as pool:
+        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=60))
+        first = await asyncio.to_thread(pods.kubectl, "get", "lease", "holder", "-o", "jsonpath={.spec.renewTime}")
+        await asyncio.sleep(3)
+        assert first != await asyncio.to_thread(
+            pods.kubectl, "get", "lease", "holder", "-o", "jsonpath={.spec.renewTime}"
+        )
+        await asyncio.to_thread(pods.kubectl, "delete", "lease", "holder")
+        with pytest.raises(InfrastructureError) as caught:
+            await waiting
+        assert caught.value.reason is FailureReason.LEASE_LOST
+
+
+async def test_a_lease_of_the_same_name_by_another_stops_the_first(pods: Pods) -> None:
+    async with await connect(pods, "holder", lease_seconds=3) as pool:
+        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=60))
+        await asyncio.to_thread(pods.kubectl, "delete", "lease", "holder")
+        async with await connect(pods, "holder"):
+            with pytest.raises(InfrastructureError) as caught:
+                await waiting
+            assert caught.value.reason is FailureReason.LEASE_LOST
+        assert pool.holder == "holder"

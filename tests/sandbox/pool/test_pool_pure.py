@@ -1,0 +1,193 @@
+"""What the pool client reads and decides, without any server."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweyard_sandbox.errors import FailureReason
+from sweyard_sandbox.pool.credentials import CredentialsError, load_in_cluster, load_kubeconfig
+from sweyard_sandbox.pool.demand import merge_demand
+from sweyard_sandbox.pool.pods import SandboxPod, explain_death, parse_pod
+from sweyard_sandbox.pool.store import PodStore
+from sweyard_sandbox.pool.waiting_reasons import explain_waiting
+
+
+def pod(status: dict[str, Any] | None = None, uid: str = "u", **metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p-0", "uid": uid, **metadata},
+        "spec": {"containers": [{"name": "sandbox", "image": "i:1"}]},
+        "status": status or {"phase": "Running"},
+    }
+
+
+def terminated(**how: Any) -> dict[str, Any]:
+    return {"phase": "Failed", "containerStatuses": [{"name": "sandbox", "state": {"terminated": how}}]}
+
+
+def disrupted(reason: str) -> dict[str, Any]:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": f"by {reason}"}
+    return {"phase": "Running", "conditions": [condition]}
+
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "words"),
+    [
+        pytest.param(None, FailureReason.DELETED, "no longer exists", id="gone"),
+        pytest.param(pod(uid="other"), FailureReason.DELETED, "no longer exists", id="another-of-the-name"),
+        pytest.param(pod(**LEAVING), FailureReason.DELETED, "being deleted", id="deleted"),
+        pytest.param(
+            pod(terminated(reason="OOMKilled", exitCode=137)), FailureReason.OOM_KILLED, "memory", id="out-of-memory"
+        ),
+        pytest.param(
+            pod({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}),
+            FailureReason.EVICTED,
+            "low on resource: memory",
+            id="evicted",
+        ),
+        pytest.param(
+            pod(
+                {"phase": "Failed", "reason": "Evicted", "message": "exceeds its limit", **{}}
+                | terminated(exitCode=137)
+            ),
+            FailureReason.EVICTED,
+            "exceeds its limit",
+            id="evicted-with-a-dead-container",
+        ),
+        pytest.param(pod({"reason": "NodeLost"}, **LEAVING), FailureReason.NODE_LOST, "NodeLost", id="node-lost"),
+        pytest.param(
+            pod(disrupted("DeletionByTaintManager"), **LEAVING), FailureReason.NODE_LOST, "TaintManager", id="taint"
+        ),
+        pytest.param(
+            pod(disrupted("PreemptionByScheduler"), **LEAVING), FailureReason.EVICTED, "Scheduler", id="preempted"
+        ),
+        pytest.param(
+            pod({"phase": "Failed", "reason": "DeadlineExceeded", "message": "was active longer"}),
+            FailureReason.ERROR,
+            "DeadlineExceeded: was active longer",
+            id="lifetime",
+        ),
+        pytest.param(pod(terminated(exitCode=3, reason="Error")), FailureReason.ERROR, "code 3", id="ended"),
+    ],
+)
+def test_a_death_is_typed_with_the_clusters_words(found: Any, reason: FailureReason, words: str) -> None:
+    error = explain_death(found, "u")
+    assert error is not None
+    assert error.reason is reason
+    assert words in error.message
+
+
+@pytest.mark.parametrize("status", [{"phase": "Running"}, disrupted("PreemptionByScheduler")])
+def test_a_living_pod_has_no_cause_of_death(status: dict[str, Any]) -> None:
+    assert explain_death(pod(status), "u") is None
+
+
+def test_the_image_is_the_one_that_was_asked_for() -> None:
+    mirrored = pod(annotations={"sweyard.dev/holder": "", "sweyard.dev/image": "asked:1"})
+    assert parse_pod(mirrored).image == "asked:1"
+    assert parse_pod(pod()).image == "i:1"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "remove", "take", "give_back"]),
+            st.integers(0, 4),
+            st.sampled_from(["a", "b"]),
+            st.booleans(),
+        ),
+        max_size=60,
+    )
+)
+def test_a_pod_is_never_offered_twice_and_only_while_free(steps: list[tuple[str, int, str, bool]]) -> None:
+    store, taken, known = PodStore(random.Random(0)), set(), {}
+    for verb, number, image, is_free in steps:
+        uid = f"u{number}"
+        if verb == "put":
+            # A pod's image never changes.
+            known[uid] = SandboxPod(
+                uid, uid, known[uid].image if uid in known else image, "" if is_free else "x", True, False
+            )
+            store.put(known[uid])
+        elif verb == "remove":
+            store.remove(uid)
+            known.pop(uid, None)
+            taken.discard(uid)
+        elif verb == "give_back":
+            store.give_back(uid)
+            taken.discard(uid)
+        elif (pod := store.take(image)) is not None:
+            assert pod.uid not in taken
+            assert known[pod.uid].is_free
+            assert pod.image == image
+            taken.add(pod.uid)
+        for each in ("a", "b"):
+            free = [p for p in known.values() if p.is_free and p.image == each and p.uid not in taken]
+            assert store.num_free(each) == len(free)
+
+
+@pytest.mark.parametrize(
+    ("announced", "waiting", "merged"),
+    [
+        ([], [], []),
+        (["a", "b"], [], ["a", "b"]),
+        ([], ["a", "a"], ["a", "a"]),
+        (["a", "b"], ["a"], ["a", "b"]),
+        (["a"], ["a", "a", "c"], ["a", "c", "a"]),
+    ],
+)
+def test_demand_covers_what_waits(announced: list[str], waiting: list[str], merged: list[str]) -> None:
+    assert merge_demand(announced, waiting) == merged
+
+
+def test_waiting_is_explained() -> None:
+    text = explain_waiting("i:1", pool=None, counts={"starting": 2}, watch_error="refused")
+    assert "refused" in text
+    assert "no such RolloutPool" in text
+    assert "2 starting" in text
+    silent = explain_waiting("i:1", pool={"spec": {"replicas": 4}}, counts={}, watch_error="")
+    assert "is it running?" in silent
+
+
+def write_kubeconfig(path: Path, user: dict[str, Any], server: str = "http://127.0.0.1:1") -> Path:
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "ns"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+async def test_tokens_are_fixed_read_from_a_file_or_asked_of_a_plugin(tmp_path: Path) -> None:
+    fixed = load_kubeconfig(write_kubeconfig(tmp_path / "a", {"token": "t"}))
+    assert (fixed.server, fixed.namespace, await fixed.token_source.token(0)) == ("http://127.0.0.1:1", "ns", "t")
+    (tmp_path / "token").write_text("one\n")
+    filed = load_kubeconfig(write_kubeconfig(tmp_path / "b", {"tokenFile": "token"})).token_source
+    assert await filed.token(1000) == "one"
+    (tmp_path / "token").write_text("two\n")
+    assert await filed.token(1030) == "one"
+    assert await filed.token(1061) == "two"
+    script = 'echo "{\\"status\\": {\\"token\\": \\"$WHO\\"}}"'
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
+    plugin["env"] = [{"name": "WHO", "value": "me"}]  # type: ignore[assignment]
+    asked = load_kubeconfig(write_kubeconfig(tmp_path / "c", {"exec": plugin}))
+    assert await asked.token_source.token(0) == "me"
+
+
+def test_a_missing_entry_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="no context named 'other'"):
+        load_kubeconfig(write_kubeconfig(tmp_path / "a", {}), "other")
+
+
+def test_outside_of_a_pod_there_are_no_credentials_of_one() -> None:
+    with pytest.raises(CredentialsError, match="KUBERNETES_SERVICE_HOST"):
+        load_in_cluster({})
