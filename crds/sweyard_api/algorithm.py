@@ -6,6 +6,7 @@ from pydantic import Field
 
 from sweyard_api.base import Model
 from sweyard_api.rule import Rule
+from sweyard_api.workload import TaskSource
 
 
 class KlPenalty(Model):
@@ -116,7 +117,10 @@ class Warmup(Model):
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-3
     """Peak learning rate of this phase."""
     demonstrations: Literal["scripted", "dataset"] = "scripted"
-    """`scripted`: the agent's scripted solver plays the training tasks. `dataset`: trajectories from a file."""
+    """`scripted`: the agent's scripted solver plays tasks. `dataset`: trajectories from a file."""
+    tasks: TaskSource | None = None
+    """Tasks that the scripted solver plays, default the training tasks. They are not graded, so they may be
+    unverified ones (split `practice` of `sweyard tasks make --practice N`)."""
     dataset: Annotated[str, Field(max_length=512)] | None = None
     """Trajectories in chat format (JSONL or Parquet), for `demonstrations: dataset`."""
     correct_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0

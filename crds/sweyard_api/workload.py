@@ -50,7 +50,8 @@ class TaskSource(Model):
     name: DnsName | None = None
     """Name in metrics; default the data set's."""
     split: Annotated[str, Field(max_length=64)] | None = None
-    """Split of a hub data set, or of one made by `sweyard tasks make` (train, heldout, unseen)."""
+    """Split of a hub data set, or of one made by `sweyard tasks make` (train, heldout, unseen,
+    practice)."""
     format: Literal["auto", "sweyard", "swe-bench", "r2e-gym", "swe-smith", "swe-gym", "kodcode", "harbor"] = "auto"
     """Row schema."""
     ids: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=1_000)] = []

@@ -1,16 +1,16 @@
 """A Run put together from its resolved config and its environment."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from sweyard_api.training_run import TrainerStatus, TrainingRunSpec
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.tasks.load import load_tasks
-from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.prepare import demonstrated_tasks
 from sweyard_trainer.progress.reporter import ProgressReporter, StatusSink
 from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
 from sweyard_trainer.rollout.build import make_workers
@@ -42,7 +42,7 @@ async def assemble_run(
         storage=environment.storage,
         train_tasks=train_tasks,
         eval_tasks=eval_tasks,
-        demonstrations=lambda: make_demonstrations(spec, environment.storage / "model", train_tasks),
+        demonstrations=lambda: make_demonstrations(spec, environment),
         learner=learner,
         pool=WorkerPool(await make_workers(spec, environment), spec.rollout.max_concurrent),
         publish=publish,
@@ -55,12 +55,13 @@ def source_name(source: TaskSource) -> str:
     return source.name or "-".join(filter(None, (source.dataset.rsplit("/", 1)[-1], source.split)))
 
 
-def make_demonstrations(spec: TrainingRunSpec, model: Path, tasks: Sequence[Task]) -> list[Segment]:
-    """What the supervised phase imitates. Without `warmup` (mode `sft`) scripted ones, all of them right."""
-    renderer = ChatRenderer.load(model)
+def make_demonstrations(spec: TrainingRunSpec, environment: Environment) -> list[Segment]:
+    """What the supervised phase imitates: recorded trajectories, or a scripted solver's."""
+    renderer = ChatRenderer.load(environment.storage / "model")
     warmup = spec.warmup
-    if warmup is not None and warmup.dataset is not None:
+    assert warmup is not None, "mode sft without warmup is refused when the config is resolved"
+    if warmup.dataset is not None:
         return recorded_demonstrations(Path(warmup.dataset), renderer)
-    correct_fraction = warmup.correct_fraction if warmup is not None else 1.0
+    tasks = load_tasks(demonstrated_tasks(spec), environment.datasets)
     agent = make_agent(spec.agent)
-    return scripted_demonstrations(tasks, agent, renderer, correct_fraction=correct_fraction, seed=spec.seed)
+    return scripted_demonstrations(tasks, agent, renderer, correct_fraction=warmup.correct_fraction, seed=spec.seed)

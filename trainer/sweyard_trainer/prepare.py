@@ -16,7 +16,7 @@ from typing import Any
 from sweyard_api.constants import DATASET_MOUNT_PATH
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_api.workload import ModelSource
+from sweyard_api.workload import ModelSource, TaskSource
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import load_tasks
@@ -46,10 +46,15 @@ def prepare_model(
         return target
     with atomic_directory(target) as directory:
         if spec.model.scratch is not None:
-            _make(spec, directory, load_tasks(spec.tasks.train, datasets))
+            _make(spec, directory, load_tasks(demonstrated_tasks(spec), datasets))
         else:
             _fetch(spec.model, directory, token)
     return target
+
+
+def demonstrated_tasks(spec: TrainingRunSpec) -> TaskSource:
+    """What scripted demonstrations, and a tokenizer made here, are taken from."""
+    return spec.warmup.tasks if spec.warmup and spec.warmup.tasks else spec.tasks.train
 
 
 def task_texts(spec: TrainingRunSpec, tasks: Sequence[Task]) -> Iterator[str]:

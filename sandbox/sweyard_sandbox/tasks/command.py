@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     parsing.add_argument("--train", type=int, default=60, help="tasks to train on")
     parsing.add_argument("--heldout", type=int, default=20, help="tasks in other functions of the same packages")
     parsing.add_argument("--unseen", type=int, default=12, help="tasks in the packages never trained on")
+    parsing.add_argument("--practice", type=int, default=0, help="unverified ones to demonstrate on, split practice")
     parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)}; default all")
     parsing.add_argument("--per-function", type=int, default=6, help="at most so many tasks of one function")
     parsing.add_argument("--seed", type=int, default=0)
@@ -40,7 +41,12 @@ def run(arguments: argparse.Namespace) -> Path:
     unseen = [fetch_package(requirement, cache) for requirement in arguments.unseen_package]
     if not seen and not unseen:
         raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
-    quotas = Quotas(arguments.train if seen else 0, arguments.heldout if seen else 0, arguments.unseen if unseen else 0)
+    quotas = Quotas(
+        train=arguments.train if seen else 0,
+        heldout=arguments.heldout if seen else 0,
+        unseen=arguments.unseen if unseen else 0,
+        practice=arguments.practice if seen else 0,
+    )
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
     out: Path = arguments.out or cache / "datasets" / arguments.name
     tasks = make_dataset(out, seen, unseen, options, _progress)

@@ -30,6 +30,8 @@ def load_tasks(source: TaskSource, base_directories: Sequence[Path] = DEFAULT_BA
     tasks = list(_read(source, base_directories))
     if source.split is not None and any(_split_of(task) for task in tasks):
         tasks = [task for task in tasks if _split_of(task) == source.split]
+    elif source.split is None:
+        tasks = [task for task in tasks if _split_of(task) != "practice"]  # nothing can grade those
     chosen = select(tasks, source)
     if not chosen:
         raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, split) leaves none")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sweyard_sandbox.tasks.build import build_task, write_dataset
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
+from sweyard_sandbox.tasks.practice import practice_tasks
 from sweyard_sandbox.tasks.source import Source, SourceError
 from sweyard_sandbox.tasks.suite import Suite, discover
 from sweyard_sandbox.tasks.task import Task
@@ -35,6 +36,8 @@ class Quotas:
     train: int = 60
     heldout: int = 20
     unseen: int = 12
+    practice: int = 0
+    """Not verified, for demonstrations only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,27 @@ def make_dataset(
         for number, source in enumerate(sources):
             quotas = {split: _share(getattr(options.quotas, split), number, len(sources)) for split in splits}
             tasks += _tasks_of(out, source, quotas, options, {task.problem_statement for task in tasks}, progress)
+    for number, source in enumerate(packages):
+        tasks += _practice_of(source, _share(options.quotas.practice, number, len(packages)), tasks, options)
     write_dataset(out, tasks, [*packages, *unseen], options.seed)
     return tasks
+
+
+def _practice_of(source: Source, count: int, tasks: list[Task], options: Options) -> list[Task]:
+    """Practice in the functions of `source` that no held-out task may be in."""
+    if count == 0:
+        return []
+    suite = discover(source.root)
+    split_of = split_functions(candidates(source.root, suite, options), options.seed, ("train", "heldout"))
+    return practice_tasks(
+        source,
+        suite,
+        count,
+        kinds=options.kinds,
+        held_out_places={place for place, split in split_of.items() if split == "heldout"},
+        held_out=[task for task in tasks if not {"split:train", "split:practice"} & set(task.tags)],
+        seed=options.seed,
+    )
 
 
 def _share(total: int, number: int, parts: int) -> int:
