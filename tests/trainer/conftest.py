@@ -17,6 +17,9 @@ import pytest
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.trajectory import Segment, Trajectory
+from sweyard_trainer.waiting_threads import let_threads_sleep
+
+let_threads_sleep(os.environ)  # before any test imports PyTorch
 
 TEXTS = ["def add(left, right):\n    return left + right\n", "for index in range(10):\n    print(index)\n"] * 3
 
