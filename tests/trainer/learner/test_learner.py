@@ -309,7 +309,10 @@ async def test_a_gradient_that_is_no_number_stops_the_run_and_spares_the_weights
 @pytest.mark.parametrize(
     ("trainer", "field"),
     [
-        pytest.param({"sequenceParallel": 2}, "sequenceParallel", id="sequence-parallel"),
+        pytest.param({"sequenceParallel": 2}, "does not divide the 1 ranks", id="sequence-parallel-ranks"),
+        pytest.param(
+            {"sequenceParallel": 4, "processesPerReplica": 4}, "2 attention heads", id="sequence-parallel-heads"
+        ),
         pytest.param({"cpuOffload": True}, "cpuOffload", id="offload-on-cpu"),
     ],
 )

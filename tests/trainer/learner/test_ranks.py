@@ -36,6 +36,16 @@ def two_ranks(make_spec):
 
 
 @pytest.fixture
+def shared_sequences(make_spec):
+    """Two ranks that share each sequence: one key-value head for two ranks, lengths that do not divide."""
+    return make_spec(
+        trainer={"processesPerReplica": 2, "sequenceParallel": 2},
+        optimizer={"learningRate": 1e-3, "epsilon": 1e-5},
+        algorithm={"minibatches": 2},
+    )
+
+
+@pytest.fixture
 def one_rank(make_spec):
     return make_spec(optimizer={"learningRate": 1e-3, "epsilon": 1e-5}, algorithm={"minibatches": 2})
 
@@ -52,8 +62,14 @@ async def train(learner: Learner, groups, make_segment) -> tuple[list[float], di
     return losses, load_file(await learner.save_weights(1) / "model.safetensors")
 
 
+def assert_close(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(ours[name], tensor, atol=WEIGHT_TOLERANCE, rtol=0)
+
+
 async def test_two_ranks_train_like_one_and_read_its_checkpoints(
-    ray_cluster, one_rank, two_ranks, storage: Path, groups, make_segment
+    ray_cluster, one_rank, two_ranks, shared_sequences, storage: Path, groups, make_segment
 ) -> None:
     single = make_learner(one_rank, storage, num_threads=1)
     await single.start()
@@ -64,14 +80,21 @@ async def test_two_ranks_train_like_one_and_read_its_checkpoints(
     finally:
         await single.stop()
 
+    shared = make_learner(shared_sequences, storage, num_threads=1)
+    await shared.start()
+    try:
+        shared_losses, shared_weights = await train(shared, groups, make_segment)
+    finally:
+        await shared.stop()
+    assert shared_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
+    assert_close(shared_weights, weights)
+
     double = make_learner(two_ranks, storage, num_threads=1)
     await double.start()
     try:
         double_losses, double_weights = await train(double, groups, make_segment)
         assert double_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
-        assert double_weights.keys() == weights.keys()
-        for name, tensor in weights.items():
-            torch.testing.assert_close(double_weights[name], tensor, atol=WEIGHT_TOLERANCE, rtol=0)
+        assert_close(double_weights, weights)
         assert await double.load_latest() == (3, {})
         assert (await double.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
         groups[0][0].segments[0].logprobs[:] = float("nan")

@@ -10,8 +10,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface, AttentionMaskInterface
+
+from sweyard_trainer.learner.sequence_parallel import spread_heads, spread_tokens
 
 NAME = "sweyard_packed"
 
@@ -30,16 +33,22 @@ def packed_attention(
     attention_mask: Tensor | None,
     *,
     lengths: tuple[int, ...],
+    sequence_group: ProcessGroup | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """[1, heads, T, D] each, to [1, T, heads, D]. `lengths` are those of the sequences packed into T."""
+    """[1, heads, T, D] each, to [1, T, heads, D]. `lengths` are those of the sequences packed into T.
+
+    With a `sequence_group` T is this rank's share of the packed tokens; see sequence_parallel.
+    """
     if sliding_window is not None and max(lengths) > sliding_window:
         raise ValueError(f"sequences of {max(lengths)} tokens exceed the model's sliding window of {sliding_window}")
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        return _by_kernel(query, key, value, lengths, scaling), None
-    return _by_sequence(query, key, value, lengths, scaling), None
+    if sequence_group is not None:
+        query, key, value = (spread_heads(tensor, sequence_group) for tensor in (query, key, value))
+    by_kernel = query.is_cuda and query.dtype in (torch.bfloat16, torch.float16)
+    output = (_by_kernel if by_kernel else _by_sequence)(query, key, value, lengths, scaling)
+    return (output if sequence_group is None else spread_tokens(output, sequence_group)), None
 
 
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], scaling: float | None) -> Tensor:

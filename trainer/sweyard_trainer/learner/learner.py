@@ -158,7 +158,7 @@ class Learner:
         batch = self._distribute(sequences)
         figures = await self._ranks.call(method, [(own, rate) for own in batch.per_rank])
         self._updates += 1
-        return reduce_figures(figures) | {"learning_rate": rate}
+        return reduce_figures(batch.distinct(figures)) | {"learning_rate": rate}
 
     async def _rewards(self, groups: Sequence[Sequence[Trajectory]]) -> list[list[float]]:
         """The trajectories' own, less the KL penalty where that belongs to the reward."""
@@ -201,7 +201,8 @@ class Learner:
         return batch.in_order(await self._ranks.call("logprobs", [(own, of_reference) for own in batch.per_rank]))
 
     def _distribute(self, sequences: list[TrainingSequence]) -> RankedBatch:
-        return RankedBatch.of(sequences, self._ranks.size, self._spec.trainer.tokens_per_microbatch)
+        trainer = self._spec.trainer
+        return RankedBatch.of(sequences, self._ranks.size, trainer.tokens_per_microbatch, trainer.sequence_parallel)
 
     async def _write_weights(self, target: Path) -> Path:
         remove_directory(target)  # left by an earlier attempt, perhaps from other weights

@@ -21,6 +21,7 @@ from sweyard_trainer.errors import TrainingDivergedError
 from sweyard_trainer.learner.attention import NAME, register_packed_attention
 from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
 from sweyard_trainer.learner.policy import Policy
+from sweyard_trainer.learner.sequence_parallel import make_sequence_group
 from sweyard_trainer.learner.sequences import TrainingSequence, pack
 from sweyard_trainer.learner.sharding import ShardingOptions, distribute_weights, gather_weights, shard
 from sweyard_trainer.model.load import empty_model, full_state
@@ -55,6 +56,7 @@ class RankWorker:
         dist.init_process_group(
             backend, store=store, rank=self._rank, world_size=self._size, timeout=COLLECTIVE_TIMEOUT
         )
+        self._sequence_group = make_sequence_group(self._spec.trainer.sequence_parallel)
 
     def load_model(self) -> None:
         """Shard the initial weights of `<storage>/model` over the ranks."""
@@ -97,7 +99,7 @@ class RankWorker:
             batch = pack(sequences or [_nothing()], self._device)
             logprobs, _ = self._model(batch)
             loss = supervised_loss(logprobs, batch, sequences or [_nothing()])
-            torch.autograd.backward(loss * self._size)  # FSDP averages over ranks, the loss is a sum
+            torch.autograd.backward(loss * self._loss_scale)
             figures.add(Figures({"loss": loss.item()}))
         return self._step(figures, learning_rate)
 
@@ -110,7 +112,7 @@ class RankWorker:
             batch = pack(present, self._device)
             logprobs, entropies = self._model(batch, algorithm.entropy_coefficient > 0)
             loss, own = policy_gradient_loss(algorithm, logprobs, entropies, batch, present)
-            torch.autograd.backward(loss * self._size)
+            torch.autograd.backward(loss * self._loss_scale)
             if sequences:
                 figures.add(own)
                 figures.add(Figures({"loss": loss.item(), "figure_tokens": len(batch.targets)}))
@@ -153,6 +155,12 @@ class RankWorker:
             dist.destroy_process_group()
 
     @property
+    def _loss_scale(self) -> float:
+        """FSDP averages gradients over ranks, but the loss is a sum; ranks that share sequences each see it whole, and
+        gradients are summed over them."""
+        return self._size / self._spec.trainer.sequence_parallel
+
+    @property
     def _model(self) -> Policy:
         assert self._policy is not None, "load_model first"
         return self._policy
@@ -165,7 +173,7 @@ class RankWorker:
             add_adapters(model, lora)
         if self._spec.trainer.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        policy = Policy(model).train()
+        policy = Policy(model, self._sequence_group).train()
         shard(
             policy,
             init_device_mesh(self._device.type, (self._size,)),

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from sweyard_api.engine_command import engine_uses_gpu
 from sweyard_api.training_run import TrainingRunSpec
@@ -14,15 +15,23 @@ MAX_ENGINE_KL = 0.3
 def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
     """Before anything is started; `model` is the prepared model. Raises UnsupportedError."""
     trainer = spec.trainer
-    if trainer.sequence_parallel > 1:
+    ranks, degree = trainer.replicas * trainer.processes_per_replica, trainer.sequence_parallel
+    if ranks % degree:
         raise UnsupportedError(
-            f"trainer.sequenceParallel is {trainer.sequence_parallel}, but this version splits no sequence over ranks; "
-            "set it to 1 and, for long sequences, set trainer.gradientCheckpointing"
+            f"trainer.sequenceParallel is {degree}, which does not divide the {ranks} ranks of "
+            "trainer.replicas x trainer.processesPerReplica"
+        )
+    heads = _config(model)["num_attention_heads"]
+    key_heads = _config(model).get("num_key_value_heads") or heads
+    if heads % degree or (key_heads % degree and degree % key_heads):
+        raise UnsupportedError(
+            f"trainer.sequenceParallel is {degree}, which does not fit the model's {heads} attention heads "
+            f"and {key_heads} key-value heads"
         )
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")
     on_vllm = spec.inference.engine == "vllm" and spec.inference.placement != "external"
-    if spec.mode == "rl" and on_vllm and not engine_uses_gpu(spec) and _is_tied(model):
+    if spec.mode == "rl" and on_vllm and not engine_uses_gpu(spec) and _config(model).get("tie_word_embeddings"):
         raise UnsupportedError(
             "model.name has tied embeddings, whose output layer vLLM on CPUs never renews after a weight update; "
             "set inference.engine to transformers, or take an untied model or GPUs"
@@ -38,5 +47,6 @@ def refuse_other_policy(spec: TrainingRunSpec, engine_kl: float) -> None:
         )
 
 
-def _is_tied(model: Path) -> bool:
-    return bool(json.loads((model / "config.json").read_text(encoding="utf-8")).get("tie_word_embeddings"))
+def _config(model: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    return config
