@@ -1,8 +1,10 @@
-from google.protobuf.internal import containers as _containers
+from collections.abc import Iterable as _Iterable
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar
+
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from google.protobuf.internal import containers as _containers
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -10,7 +12,7 @@ class VersionRequest(_message.Message):
     __slots__ = ("version",)
     VERSION_FIELD_NUMBER: _ClassVar[int]
     version: str
-    def __init__(self, version: _Optional[str] = ...) -> None: ...
+    def __init__(self, version: str | None = ...) -> None: ...
 
 class VersionResponse(_message.Message):
     __slots__ = ("runtime_name", "runtime_version")
@@ -18,16 +20,16 @@ class VersionResponse(_message.Message):
     RUNTIME_VERSION_FIELD_NUMBER: _ClassVar[int]
     runtime_name: str
     runtime_version: str
-    def __init__(self, runtime_name: _Optional[str] = ..., runtime_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, runtime_name: str | None = ..., runtime_version: str | None = ...) -> None: ...
 
 class ImageSpec(_message.Message):
     __slots__ = ("image",)
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     image: str
-    def __init__(self, image: _Optional[str] = ...) -> None: ...
+    def __init__(self, image: str | None = ...) -> None: ...
 
 class Image(_message.Message):
-    __slots__ = ("id", "repo_tags", "repo_digests", "size", "pinned")
+    __slots__ = ("id", "pinned", "repo_digests", "repo_tags", "size")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPO_TAGS_FIELD_NUMBER: _ClassVar[int]
     REPO_DIGESTS_FIELD_NUMBER: _ClassVar[int]
@@ -38,7 +40,14 @@ class Image(_message.Message):
     repo_digests: _containers.RepeatedScalarFieldContainer[str]
     size: int
     pinned: bool
-    def __init__(self, id: _Optional[str] = ..., repo_tags: _Optional[_Iterable[str]] = ..., repo_digests: _Optional[_Iterable[str]] = ..., size: _Optional[int] = ..., pinned: _Optional[bool] = ...) -> None: ...
+    def __init__(
+        self,
+        id: str | None = ...,
+        repo_tags: _Iterable[str] | None = ...,
+        repo_digests: _Iterable[str] | None = ...,
+        size: int | None = ...,
+        pinned: bool | None = ...,
+    ) -> None: ...
 
 class ListImagesRequest(_message.Message):
     __slots__ = ()
@@ -48,10 +57,10 @@ class ListImagesResponse(_message.Message):
     __slots__ = ("images",)
     IMAGES_FIELD_NUMBER: _ClassVar[int]
     images: _containers.RepeatedCompositeFieldContainer[Image]
-    def __init__(self, images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
+    def __init__(self, images: _Iterable[Image | _Mapping] | None = ...) -> None: ...
 
 class AuthConfig(_message.Message):
-    __slots__ = ("username", "password", "server_address", "identity_token")
+    __slots__ = ("identity_token", "password", "server_address", "username")
     USERNAME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     SERVER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -60,27 +69,33 @@ class AuthConfig(_message.Message):
     password: str
     server_address: str
     identity_token: str
-    def __init__(self, username: _Optional[str] = ..., password: _Optional[str] = ..., server_address: _Optional[str] = ..., identity_token: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        username: str | None = ...,
+        password: str | None = ...,
+        server_address: str | None = ...,
+        identity_token: str | None = ...,
+    ) -> None: ...
 
 class PullImageRequest(_message.Message):
-    __slots__ = ("image", "auth")
+    __slots__ = ("auth", "image")
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     AUTH_FIELD_NUMBER: _ClassVar[int]
     image: ImageSpec
     auth: AuthConfig
-    def __init__(self, image: _Optional[_Union[ImageSpec, _Mapping]] = ..., auth: _Optional[_Union[AuthConfig, _Mapping]] = ...) -> None: ...
+    def __init__(self, image: ImageSpec | _Mapping | None = ..., auth: AuthConfig | _Mapping | None = ...) -> None: ...
 
 class PullImageResponse(_message.Message):
     __slots__ = ("image_ref",)
     IMAGE_REF_FIELD_NUMBER: _ClassVar[int]
     image_ref: str
-    def __init__(self, image_ref: _Optional[str] = ...) -> None: ...
+    def __init__(self, image_ref: str | None = ...) -> None: ...
 
 class RemoveImageRequest(_message.Message):
     __slots__ = ("image",)
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     image: ImageSpec
-    def __init__(self, image: _Optional[_Union[ImageSpec, _Mapping]] = ...) -> None: ...
+    def __init__(self, image: ImageSpec | _Mapping | None = ...) -> None: ...
 
 class RemoveImageResponse(_message.Message):
     __slots__ = ()
@@ -90,13 +105,13 @@ class UInt64Value(_message.Message):
     __slots__ = ("value",)
     VALUE_FIELD_NUMBER: _ClassVar[int]
     value: int
-    def __init__(self, value: _Optional[int] = ...) -> None: ...
+    def __init__(self, value: int | None = ...) -> None: ...
 
 class FilesystemIdentifier(_message.Message):
     __slots__ = ("mountpoint",)
     MOUNTPOINT_FIELD_NUMBER: _ClassVar[int]
     mountpoint: str
-    def __init__(self, mountpoint: _Optional[str] = ...) -> None: ...
+    def __init__(self, mountpoint: str | None = ...) -> None: ...
 
 class FilesystemUsage(_message.Message):
     __slots__ = ("fs_id", "used_bytes")
@@ -104,7 +119,9 @@ class FilesystemUsage(_message.Message):
     USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     fs_id: FilesystemIdentifier
     used_bytes: UInt64Value
-    def __init__(self, fs_id: _Optional[_Union[FilesystemIdentifier, _Mapping]] = ..., used_bytes: _Optional[_Union[UInt64Value, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self, fs_id: FilesystemIdentifier | _Mapping | None = ..., used_bytes: UInt64Value | _Mapping | None = ...
+    ) -> None: ...
 
 class ImageFsInfoRequest(_message.Message):
     __slots__ = ()
@@ -114,7 +131,7 @@ class ImageFsInfoResponse(_message.Message):
     __slots__ = ("image_filesystems",)
     IMAGE_FILESYSTEMS_FIELD_NUMBER: _ClassVar[int]
     image_filesystems: _containers.RepeatedCompositeFieldContainer[FilesystemUsage]
-    def __init__(self, image_filesystems: _Optional[_Iterable[_Union[FilesystemUsage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, image_filesystems: _Iterable[FilesystemUsage | _Mapping] | None = ...) -> None: ...
 
 class Container(_message.Message):
     __slots__ = ("image", "image_ref")
@@ -122,7 +139,7 @@ class Container(_message.Message):
     IMAGE_REF_FIELD_NUMBER: _ClassVar[int]
     image: ImageSpec
     image_ref: str
-    def __init__(self, image: _Optional[_Union[ImageSpec, _Mapping]] = ..., image_ref: _Optional[str] = ...) -> None: ...
+    def __init__(self, image: ImageSpec | _Mapping | None = ..., image_ref: str | None = ...) -> None: ...
 
 class ListContainersRequest(_message.Message):
     __slots__ = ()
@@ -132,4 +149,4 @@ class ListContainersResponse(_message.Message):
     __slots__ = ("containers",)
     CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     containers: _containers.RepeatedCompositeFieldContainer[Container]
-    def __init__(self, containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ...) -> None: ...
+    def __init__(self, containers: _Iterable[Container | _Mapping] | None = ...) -> None: ...

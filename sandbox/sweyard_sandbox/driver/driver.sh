@@ -18,7 +18,7 @@
 # for the case that the stream breaks. Background children may hold the pipe for as long as they like.
 # In the spool: ID (exists once the command was begun: this is what makes it run once), ID.shell, ID.pid (its group),
 # ID.tee, ID.out, ID.code, ID.cut (its output went past the cap), ID.closed (nothing of it goes to the stream any more),
-# driver (the newest one).
+# driver (the newest one), previous.$$. A command's file ID names the driver that began it.
 exec 3>&1 5>&2 >/dev/null 2>&1 # 5 stays open: containerd closes stdin once nobody holds the stream's stderr
 unset ENV
 
@@ -60,8 +60,8 @@ leader() { # ID: the command and, after it, its mark; stdout is the pipe
   ) </dev/null 2>&1 3>&- 5>&-
   code=$?
   oom_kills
-  printf '\n-%s-end %s %s %s 0\n' "$secret" "$1" "$code" "$((kills - before))"
   echo "$code $((kills - before))" >"$spool/$1.code"
+  printf '\n-%s-end %s %s %s 0\n' "$secret" "$1" "$code" "$((kills - before))"
   [ -e "$spool/$1.cut" ] && mark end "$1" "$code" "$((kills - before))" 1
 }
 
@@ -69,7 +69,11 @@ collector() { # ID BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes it onl
   ulimit -c 0
   ulimit -S -f "$2"
   trap '' PIPE
-  tee "$spool/$1.out" <&6 >&3 3>&- 5>&- 6>&- &
+  if [ $reopens = 1 ]; then
+    tee /dev/fd/3 <&6 >"$spool/$1.out" 5>&- 6>&- &
+  else
+    tee "$spool/$1.out" <&6 >&3 3>&- 5>&- 6>&- &
+  fi
   echo $! >"$spool/$1.tee"
   wait $!
   case $? in
@@ -93,29 +97,32 @@ collector() { # ID BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes it onl
 }
 
 worker() {
-  previous=
+  read -r previous <"$spool/previous.$$" || previous=
   while read -r id blocks a b; do
     lines "$a"; prelude=$text
     lines "$b"; command=$text
     [ -z "$previous" ] || [ -e "$spool/$previous.closed" ] || take_stream "$previous" "$id"
     previous=$id
+    echo "$id" >"$spool/previous.$$"
     leader "$id" | { collector "$id" "$blocks" <&6 & } 6<&0
   done
 }
 
-take_stream() { # PREVIOUS ID: background children of the previous command may still write
-  tries=0
-  until [ -e "$spool/$1.closed" ] || [ $tries = 500 ]; do
+take_stream() { # PREVIOUS ID: as a rule its pipe is just closing, else background children may still write
+  spins=0
+  until [ -e "$spool/$1.closed" ]; do
+    spins=$((spins + 1))
+    [ $spins -lt 1000 ] && continue
     read -r pid <"$spool/$1.tee" && kill -s TERM "$pid"
     sleep 0.01
-    tries=$((tries + 1))
+    [ $spins -gt 1500 ] && break
   done
-  mark begin "$2"
+  [ $spins -lt 1000 ] || mark begin "$2"
 }
 
 begin() { # ID: true if nobody began it before
   set -C
-  true >"$spool/$1" || { mkdir -p -m 700 "$spool" && true >"$spool/$1"; }
+  echo $$ >"$spool/$1" || { mkdir -p -m 700 "$spool" && echo $$ >"$spool/$1"; }
   begun=$?
   set +C
   return $begun
@@ -131,18 +138,39 @@ runs() { # ID: neither its mark is written nor are its processes gone; it gets 3
   lives "$spool/$1.shell" || lives "$spool/$1.pid"
 }
 
+detach() { # ID: tee may wait for the stream that broke; what it has read is in the file, the rest goes there without it
+  [ -e "$spool/$1.closed" ] || { read -r pid <"$spool/$1.tee" && kill -s USR1 "$pid"; }
+}
+
+is_answered() { # ID: what copies its pipe to this stream has sent the mark, or will
+  waits=0
+  until [ -e "$spool/$1.closed" ]; do
+    lives "$spool/$1.tee" || { sleep 0.3; [ -e "$spool/$1.closed" ]; return; }
+    [ -e "$spool/$1.code" ] && return
+    [ $waits = 20 ] && return 1
+    sleep 0.1
+    waits=$((waits + 1))
+  done
+}
+
 resume() { # ID: all of its output once it has ended; its first answer may have gone to a stream that broke
   # A request may lie in a broken stream until a newer driver has served it: that one's answer must not be taken.
   read -r newest <"$spool/driver" && [ "$newest" = $$ ] || return
-  [ -e "$spool/$1.closed" ] || { read -r pid <"$spool/$1.tee" && kill -s USR1 "$pid"; }
-  tries=0
-  while runs "$1"; do sleep 0.1; done
+  read -r owner <"$spool/$1"
+  tries=0 waits=0
+  while runs "$1"; do
+    sleep 0.1
+    waits=$((waits + 1))
+    [ $waits = 20 ] && [ "$owner" != $$ ] && detach "$1"
+  done
+  [ "$owner" = $$ ] && is_answered "$1" && return
   read -r code oom <"$spool/$1.code" || { code=137 oom=0; }
   tries=0 cut=0
   until grep -q -e "^-$secret-end $1 " "$spool/$1.out" || [ $tries = 40 ]; do
     [ -e "$spool/$1.cut" ] && cut=1 && break
     [ -e "$spool/$1.closed" ] && break
     sleep 0.05
+    [ $tries = 20 ] && detach "$1"
     tries=$((tries + 1))
   done
   mark resume "$1"
@@ -192,6 +220,8 @@ command -v setsid && newsession=setsid || newsession=
 for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control ''; do
   [ -r "$memory_events" ] && break
 done
+# Where the stream can be opened again, tee writes the file first.
+(exec 7>/dev/fd/3) && reopens=1 || reopens=0
 exact=$(printf 'ab\nc\n' | { head -c 3 >/dev/null; read -r rest; [ "$rest" = c ] && echo 1 || echo 0; })
 read -r _ secret n && lines "$n" && eval "$text" || exit
 

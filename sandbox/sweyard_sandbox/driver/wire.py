@@ -14,6 +14,8 @@ MAX_INLINE_COMMAND_BYTES = 100_000
 BOOTSTRAP = 'p=;while IFS= read -r l&&[ "$l" != \'#end\' ];do p="$p$l\n";done;eval "$p"'
 """`sh -c BOOTSTRAP` reads the driver from its input: so it needs no file, and no command line names its tools."""
 _LONGEST_MARK_BYTES = 512
+_LARGEST_COPY_BYTES = 256 * 1024
+"""More than tee copies at a time: when the file is full, the stream has had all up to the cap."""
 _OVERREAD_PADDING = b"\n" * 8_192
 
 
@@ -93,7 +95,7 @@ def encode_exports(environment: dict[str, str]) -> list[str]:
 
 def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str) -> bytes:
     """Request to run `command` after evaluating `prelude` in the driver's own shell."""
-    blocks = (cap_bytes + _LONGEST_MARK_BYTES) // 512 + 1
+    blocks = (cap_bytes + _LARGEST_COPY_BYTES) // 512 + 1
     header = f"run {command_id} {blocks} {_count_lines(prelude)} {_count_lines(command)}\n"
     text = "".join(part + "\n" for part in (prelude, command))
     if "\0" in text:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
+from sweyard_sandbox.runtimes.docker.runtime import DockerRuntime
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 
@@ -21,6 +24,7 @@ RUNTIMES = [
     pytest.param("local", id="local"),
     pytest.param("unisolated", id="unisolated"),
     pytest.param("kubernetes", id="kubernetes", marks=pytest.mark.kubelet),
+    pytest.param("docker", id="docker", marks=pytest.mark.docker),
 ]
 POOL = "contract"
 
@@ -45,6 +49,16 @@ def stock(cluster: TestCluster) -> Iterator[PodStock]:
         yield PodStock(cluster, namespace, POOL, image)
 
 
+@pytest.fixture(scope="session")
+def docker_image() -> str:
+    """Of an engine that answers; there is no way to run these without one."""
+    if not shutil.which("docker") or subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
+        pytest.skip("no Docker engine answers")
+    dockerfile = b"FROM python:3.12-bookworm\nWORKDIR /testbed\nRUN echo hello >a.txt\n"
+    subprocess.run(["docker", "build", "-t", "sweyard-contract:1", "-"], input=dockerfile, check=True)
+    return "sweyard-contract:1"
+
+
 @pytest.fixture(params=RUNTIMES)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -54,6 +68,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 def image(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     if kind == "kubernetes":
         return str(request.getfixturevalue("stock").image)
+    if kind == "docker":
+        return str(request.getfixturevalue("docker_image"))
     tree = tmp_path / "image"
     tree.mkdir()
     (tree / "a.txt").write_text("hello\n")
@@ -65,6 +81,8 @@ async def runtime(kind: str, image: str, request: pytest.FixtureRequest) -> Asyn
     if kind == "kubernetes":
         stock: PodStock = request.getfixturevalue("stock")
         made: Runtime = StockedRuntime(await connect(stock), stock)
+    elif kind == "docker":
+        made = DockerRuntime()
     elif kind == "local":
         made = LocalRuntime()
     else:
@@ -89,4 +107,4 @@ async def sandbox(runtime: Runtime, image: str) -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def is_root(kind: str) -> bool:
-    return kind == "kubernetes" or os.geteuid() == 0
+    return kind in ("kubernetes", "docker") or os.geteuid() == 0

@@ -71,6 +71,35 @@ async def test_an_outage_of_the_api_server_in_mid_command_loses_nothing(
         assert (await sandbox.run("cat /tmp/lines", timeout_seconds=20)).text == "line\n"
 
 
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+async def test_large_output_over_an_outage_is_whole(stock: PodStock, pool: Pool, proxy: FlakyProxy, size: int) -> None:
+    stock.take()
+    async with pool.claim(stock.image, deadline_seconds=60) as sandbox:
+        command = f"echo before; sleep 1.5; yes 0123456 | head -c {size}; sleep 1; echo after"
+        task = asyncio.create_task(sandbox.run(command, timeout_seconds=60, output_cap_bytes=5_000_000))
+        await asyncio.sleep(0.7)
+        proxy.is_down = True
+        proxy.drop_all()
+        await asyncio.sleep(4)
+        proxy.is_down = False
+        result = await task
+        assert result.output == b"before\n" + b"0123456\n" * (size // 8) + b"after\n"
+
+
+async def test_an_outage_amid_a_flood_of_output_is_whole(stock: PodStock, pool: Pool, proxy: FlakyProxy) -> None:
+    stock.take()
+    async with pool.claim(stock.image, deadline_seconds=60) as sandbox:
+        command = "i=0; while [ $i -lt 40 ]; do yes $i | head -c 100000; sleep 0.1; i=$((i+1)); done"
+        task = asyncio.create_task(sandbox.run(command, timeout_seconds=100, output_cap_bytes=5_000_000))
+        for _ in range(4):
+            await asyncio.sleep(1.2)
+            proxy.drop_all()
+        result = await task
+        parts = [(f"{number}\n".encode() * 100_000)[:100_000] for number in range(40)]
+        assert result.output == b"".join(parts)
+        assert sandbox.client.counters.reconnects >= 1
+
+
 async def test_streams_that_break_again_and_again_run_each_command_once(
     stock: PodStock, pool: Pool, proxy: FlakyProxy
 ) -> None:

@@ -1,0 +1,117 @@
+"""Children of an ImageCache in mode `agent`: one privilege (the runtime's socket), one pod per node, two ConfigMaps."""
+
+from typing import Any
+
+from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
+from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_operator.cache_agent.protocol import ASSIGNMENT_KEY, Assignment, assignment_name
+from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_ASSIGNMENT
+from sweyard_operator.resources import Manifest, name_of, owner_reference
+
+CLUSTER_ROLE_CACHE_AGENT = "sweyard-cache-agent"
+COMPONENT = "cache-agent"
+SOCKET_DIRECTORY = "/run/containerd"
+PULL_SECRETS_PATH = "/pull-secrets"
+
+
+def agent_name(cache: str) -> str:
+    """DaemonSet, ServiceAccount and RoleBinding of a cache's agents."""
+    return f"{cache}-cache-agent"
+
+
+def build_agent_children(cache: Manifest, spec: ImageCacheSpec, image: str) -> list[dict[str, Any]]:
+    """ServiceAccount, RoleBinding and DaemonSet."""
+    name = agent_name(name_of(cache))
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": cache["metadata"]["namespace"]}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CLUSTER_ROLE_CACHE_AGENT}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "roleRef": role, "subjects": [subject]}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "automountServiceAccountToken": False}
+    return [
+        {**account, "metadata": _metadata(cache, name)},
+        {**rbac, "metadata": _metadata(cache, name)},
+        _build_daemon_set(cache, spec, image),
+    ]
+
+
+def build_assignment(cache: Manifest, node: str, assignment: Assignment) -> dict[str, Any]:
+    """ConfigMap that tells one node's agent what to hold."""
+    metadata = _metadata(cache, assignment_name(name_of(cache), node))
+    metadata["labels"][LABEL_ROLE] = ROLE_ASSIGNMENT
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {ASSIGNMENT_KEY: assignment.model_dump_json()},
+    }
+
+
+def _metadata(cache: Manifest, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": cache["metadata"]["namespace"],
+        "labels": {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT},
+        "ownerReferences": [owner_reference(cache)],
+    }
+
+
+def _build_daemon_set(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[str, Any]:
+    labels = {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(cache, agent_name(name_of(cache))),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
+            "template": {"metadata": {"labels": labels}, "spec": _build_pod_spec(cache, spec, image)},
+        },
+    }
+
+
+def _build_pod_spec(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[str, Any]:
+    secrets = [
+        {"name": f"secret-{i}", "secret": {"secretName": name, "optional": True}}
+        for i, name in enumerate(spec.pull_secrets)
+    ]
+    mounts = [
+        {"name": f"secret-{i}", "mountPath": f"{PULL_SECRETS_PATH}/{name}", "readOnly": True}
+        for i, name in enumerate(spec.pull_secrets)
+    ]
+    return {
+        "serviceAccountName": agent_name(name_of(cache)),
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "nodeSelector": dict(spec.node_selector),
+        "terminationGracePeriodSeconds": 5,
+        "containers": [
+            {
+                "name": "agent",
+                "image": image,
+                "command": ["python", "-m", "sweyard_operator.cache_agent"],
+                "env": [
+                    {"name": "SWEYARD_CACHE", "value": name_of(cache)},
+                    {"name": "SWEYARD_CACHE_UID", "value": cache["metadata"]["uid"]},
+                    {"name": "SWEYARD_CRI_SOCKET", "value": f"{SOCKET_DIRECTORY}/containerd.sock"},
+                    {"name": "SWEYARD_PULL_SECRETS", "value": PULL_SECRETS_PATH},
+                    {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                    {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+                ],
+                "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+                # Root, since the socket belongs to root; nothing else of root's is left.
+                "securityContext": {
+                    "runAsUser": 0,
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                # The directory, not the socket file: a restarted runtime makes a new one.
+                "volumeMounts": [{"name": "runtime", "mountPath": SOCKET_DIRECTORY}, *mounts],
+            }
+        ],
+        "volumes": [
+            {"name": "runtime", "hostPath": {"path": SOCKET_DIRECTORY, "type": "Directory"}},
+            *secrets,
+        ],
+        "tolerations": [{"operator": "Exists"}],
+    }

@@ -1,0 +1,47 @@
+"""The agent's two ConfigMaps on the API server."""
+
+from sweyard_api.constants import API_VERSION, LABEL_CACHE
+from sweyard_operator.cache_agent.protocol import (
+    ASSIGNMENT_KEY,
+    REPORT_KEY,
+    Assignment,
+    NodeReport,
+    assignment_name,
+    report_name,
+)
+from sweyard_operator.cluster import Cluster
+from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
+from sweyard_operator.resources import CONFIG_MAPS
+
+
+class ConfigMapMailbox:
+    """Mailbox of one node in one cache."""
+
+    def __init__(self, cluster: Cluster, *, namespace: str, cache: str, cache_uid: str, node: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._cache = cache
+        self._cache_uid = cache_uid
+        self._node = node
+
+    async def read_assignment(self) -> Assignment | None:
+        """What the operator wants; None before it said anything."""
+        found = await self._cluster.find(CONFIG_MAPS, self._namespace, assignment_name(self._cache, self._node))
+        return None if found is None else Assignment.model_validate_json(found["data"][ASSIGNMENT_KEY])
+
+    async def read_report(self) -> NodeReport | None:
+        """Our own last report, for what must survive a restart."""
+        found = await self._cluster.find(CONFIG_MAPS, self._namespace, report_name(self._cache, self._node))
+        return None if found is None else NodeReport.model_validate_json(found["data"][REPORT_KEY])
+
+    async def write_report(self, report: NodeReport) -> None:
+        """Replace our report."""
+        owner = {"apiVersion": API_VERSION, "kind": "ImageCache", "name": self._cache, "uid": self._cache_uid}
+        metadata = {
+            "name": report_name(self._cache, self._node),
+            "namespace": self._namespace,
+            "labels": {LABEL_CACHE: self._cache, LABEL_ROLE: ROLE_REPORT},
+            "ownerReferences": [owner],
+        }
+        data = {REPORT_KEY: report.model_dump_json(exclude_defaults=True)}
+        await self._cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})

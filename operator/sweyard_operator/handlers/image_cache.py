@@ -1,0 +1,90 @@
+"""One pass over one ImageCache: observe, plan, execute."""
+
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from sweyard_api.constants import LABEL_CACHE
+from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_operator.conditions import Condition, merge_conditions
+from sweyard_operator.context import Operator
+from sweyard_operator.observe.image_cache import ObservedCache, read_reports, usable_nodes, wanted_images
+from sweyard_operator.plan.image_cache import plan_image_cache
+from sweyard_operator.plan.plan import Plan
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, Manifest, labels_of, name_of
+from sweyard_operator.work_queue import Key
+
+SOURCE_POLL_SECONDS = 30.0
+"""The imagesFrom ConfigMap is the user's, carries no label of ours, and is read once a pass."""
+
+
+class ImageCacheController:
+    """Keeps images on nodes."""
+
+    resource = IMAGE_CACHES
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._keys: set[Key] = set()
+        for resource in (CONFIG_MAPS, PODS):
+            operator.caches.watch(resource, LABEL_CACHE, self._child_changed)
+        operator.caches.watch(NODES, "", self._node_changed)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass; deletion is the garbage collector's work."""
+        cache = await self._operator.cluster.find(IMAGE_CACHES, key.namespace, key.name)
+        if cache is None or "deletionTimestamp" in cache["metadata"]:
+            self._keys.discard(key)
+            return None
+        self._keys.add(key)
+        now = self._operator.cluster.contact.server_time()
+        try:
+            spec = ImageCacheSpec.model_validate(cache["spec"])
+        except ValidationError as error:
+            await self._operator.executor.execute(_invalid(cache, error, now), cache)
+            return None
+        observed = await self._observe(cache, spec)
+        image = self._operator.settings.cache_agent_image
+        plan = plan_image_cache(cache, spec, observed, agent_image=image, now=now)
+        await self._operator.executor.execute(plan, cache)
+        return SOURCE_POLL_SECONDS if spec.images_from is not None else None
+
+    async def _observe(self, cache: Manifest, spec: ImageCacheSpec) -> ObservedCache:
+        caches, namespace, name = self._operator.caches, cache["metadata"]["namespace"], name_of(cache)
+        source = None
+        if spec.images_from is not None:
+            source = await self._operator.cluster.find(CONFIG_MAPS, namespace, spec.images_from)
+        nodes = usable_nodes(caches.every(NODES), spec.node_selector)
+        config_maps = tuple(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, name))
+        return ObservedCache(
+            images=wanted_images(spec.images, source),
+            missing_source=spec.images_from if source is None else None,
+            nodes=nodes,
+            reports=read_reports(config_maps, nodes),
+            config_maps=config_maps,
+            pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
+        )
+
+    def _child_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        item = after or before
+        if item is not None:
+            self._operator.queue.add(
+                Key(IMAGE_CACHES.kind, item["metadata"]["namespace"], labels_of(item)[LABEL_CACHE])
+            )
+
+    def _node_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        # A node's heartbeat is no news; coming, going, cordoning and readiness are.
+        if (before and usable_nodes([before], {})) == (after and usable_nodes([after], {})):
+            return
+        for key in self._keys:
+            self._operator.queue.add(key)
+
+
+def _invalid(cache: Manifest, error: ValidationError, now: datetime) -> Plan:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    condition = Condition("Ready", "False", "InvalidSpec", f"spec.{field}: {first['msg']}")
+    old = (cache.get("status") or {}).get("conditions") or []
+    generation = int(cache["metadata"].get("generation", 0))
+    conditions = merge_conditions(old, [condition], generation=generation, now=now)
+    return Plan(status={"observedGeneration": generation, "conditions": conditions})

@@ -1,0 +1,148 @@
+"""ImageCache: observed -> Plan. Pure.
+
+Invariants: each image is assigned to min(copies, nodes) usable nodes; nodes that are gone lose their objects; the
+status never outgrows an object (failures are capped).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_operator.build.cache_agent import build_agent_children, build_assignment
+from sweyard_operator.build.cache_pods import build_holding_pods
+from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assignment_name, report_name
+from sweyard_operator.conditions import Condition, merge_conditions, moved_conditions
+from sweyard_operator.observe.image_cache import ObservedCache
+from sweyard_operator.plan.image_reports import CacheTotals, add_up, reports_of_pods
+from sweyard_operator.plan.placement import place
+from sweyard_operator.plan.plan import Deletion, Event, Plan
+from sweyard_operator.plan.quantities import parse_quantity
+from sweyard_operator.resources import CONFIG_MAPS, PODS, Manifest, Resource, name_of
+
+
+def plan_image_cache(
+    cache: Manifest, spec: ImageCacheSpec, observed: ObservedCache, *, agent_image: str, now: datetime
+) -> Plan:
+    """What to apply, create and delete, and the status to show."""
+    copies = len(observed.nodes) if spec.copies == "all" else int(spec.copies)
+    placement = place(observed.images, observed.nodes, copies)
+    is_agent = spec.mode == "agent"
+    reports = observed.reports if is_agent else reports_of_pods(observed.pods)
+    totals = add_up(placement, reports)
+    pods = [pod for node, images in placement.items() for pod in build_holding_pods(cache, spec, node, images)]
+    conditions = _conditions(observed, totals)
+    old = (cache.get("status") or {}).get("conditions") or []
+    return Plan(
+        delete=tuple(_stale(cache, observed, [] if is_agent else pods)),
+        apply=tuple(_agent_manifests(cache, spec, placement, agent_image) if is_agent and copies else ()),
+        create=() if is_agent else tuple(pods),
+        status=_status(
+            cache, observed, totals, merge_conditions(old, conditions, generation=_generation(cache), now=now)
+        ),
+        events=tuple(_event(condition) for condition in moved_conditions(old, conditions)),
+    )
+
+
+def _agent_manifests(
+    cache: Manifest, spec: ImageCacheSpec, placement: dict[str, tuple[str, ...]], agent_image: str
+) -> list[dict[str, Any]]:
+    budget = None if spec.disk_budget is None else int(parse_quantity(spec.disk_budget))
+    assignments = [
+        build_assignment(
+            cache,
+            node,
+            Assignment(images=images, max_parallel_pulls=spec.max_parallel_pulls_per_node, disk_budget_bytes=budget),
+        )
+        for node, images in placement.items()
+    ]
+    # Assignments first: an agent finds its work when it starts.
+    return [*assignments, *build_agent_children(cache, spec, agent_image)]
+
+
+def _stale(cache: Manifest, observed: ObservedCache, wanted_pods: Sequence[Manifest]) -> list[Deletion]:
+    """ConfigMaps of nodes that no longer take part, and pods that hold something else than is wanted."""
+    name = name_of(cache)
+    kept_maps = {f(name, node) for node in observed.nodes for f in (assignment_name, report_name)}
+    kept_pods = {name_of(pod) for pod in wanted_pods}
+    maps = [_deletion(CONFIG_MAPS, item) for item in observed.config_maps if name_of(item) not in kept_maps]
+    holders = [pod for pod in observed.pods if "-hold-" in name_of(pod)]
+    return maps + [_deletion(PODS, pod) for pod in holders if name_of(pod) not in kept_pods]
+
+
+def _deletion(resource: Resource, item: Manifest) -> Deletion:
+    metadata = item["metadata"]
+    return Deletion(resource, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _status(
+    cache: Manifest, observed: ObservedCache, totals: CacheTotals, conditions: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "observedGeneration": _generation(cache),
+        "total": len(observed.images),
+        "cached": totals.cached,
+        "failed": totals.failed,
+        "nodes": len(observed.nodes),
+        "bytes": totals.num_bytes,
+        "failures": [failure.model_dump(by_alias=True) for failure in totals.failures],
+        "conditions": conditions,
+    }
+
+
+def _generation(cache: Manifest) -> int:
+    return int(cache["metadata"].get("generation", 0))
+
+
+def _event(condition: Condition) -> Event:
+    is_bad = condition.type in ("Degraded", "DiskPressure") and condition.status == "True"
+    return Event("Warning" if is_bad else "Normal", condition.reason, condition.message)
+
+
+def _conditions(observed: ObservedCache, totals: CacheTotals) -> list[Condition]:
+    ready = _ready(observed, totals)
+    waiting = ready.status == "False" and ready.reason == "Pulling"
+    return [
+        ready,
+        Condition("Progressing", "True" if waiting else "False", ready.reason, ready.message),
+        _degraded(totals),
+        _disk_pressure(totals),
+    ]
+
+
+def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
+    if observed.missing_source is not None:
+        message = (
+            f"ConfigMap {observed.missing_source} named by imagesFrom does not exist; make it, with a key `images`"
+        )
+        return Condition("Ready", "False", "SourceMissing", message)
+    if observed.images and not observed.nodes:
+        message = "no node is Ready, schedulable and matches nodeSelector; `kubectl get nodes --show-labels` shows them"
+        return Condition("Ready", "False", "NoNodes", message)
+    if totals.cached == totals.total:
+        return Condition("Ready", "True", "Cached", f"{totals.cached} images are on their nodes")
+    if totals.cached + totals.failed == totals.total:
+        message = f"{totals.cached} of {totals.total} images are on their nodes; the others failed: see status.failures"
+        return Condition("Ready", "False", "PullsFailed", message)
+    silent = f"; no report yet from {', '.join(totals.silent_nodes[:3])}" if totals.silent_nodes else ""
+    message = f"{totals.cached} of {totals.total} images are on their nodes{silent}"
+    return Condition("Ready", "False", "Pulling", message)
+
+
+def _degraded(totals: CacheTotals) -> Condition:
+    if not totals.failures:
+        return Condition("Degraded", "False", "AllPullsSucceed", "no pull fails")
+    first = totals.failures[0]
+    message = (
+        f"{totals.failed} images cannot be pulled, first {first.image} on {first.node}: {first.reason}: {first.message}"
+    )
+    return Condition("Degraded", "True", first.reason, message)
+
+
+def _disk_pressure(totals: CacheTotals) -> Condition:
+    full = [f for f in totals.failures if f.reason in (PullFailure.DISK_BUDGET, PullFailure.DISK_FULL)]
+    if not full:
+        return Condition("DiskPressure", "False", "WithinBudget", "every node has room for its images")
+    nodes = sorted({failure.node for failure in full})
+    message = f"no room for images on {', '.join(nodes[:5])}: raise diskBudget, lower copies or name fewer images"
+    return Condition("DiskPressure", "True", full[0].reason, message)

@@ -1,0 +1,80 @@
+"""What the nodes say of the images, added up: pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sweyard_api.image_cache import ImageFailure
+from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport, PullFailure
+from sweyard_operator.resources import Manifest
+
+MAX_FAILURES = 20
+_WAITING_REASONS = {
+    "ErrImagePull": PullFailure.PULL_FAILED,
+    "ImagePullBackOff": PullFailure.PULL_FAILED,
+    "InvalidImageName": PullFailure.NOT_FOUND,
+    "ErrImageNeverPull": PullFailure.PULL_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTotals:
+    """The whole cache in figures."""
+
+    total: int
+    cached: int
+    """Images held by every node they are assigned to."""
+    failed: int
+    """Images that some node could not pull."""
+    num_bytes: int
+    failures: tuple[ImageFailure, ...]
+    silent_nodes: tuple[str, ...]
+    """Assigned something, said nothing yet."""
+
+
+def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeReport]) -> CacheTotals:
+    """Pure sum over nodes and images."""
+    images: dict[str, list[ImageReport | None]] = {}
+    failures: list[ImageFailure] = []
+    for node, assigned in placement.items():
+        said = reports[node].images if node in reports else {}
+        for image in assigned:
+            report = said.get(image)
+            images.setdefault(image, []).append(report)
+            if report is not None and report.state is ImageState.FAILED:
+                failures.append(_failure(image, node, report))
+    return CacheTotals(
+        total=len(images),
+        cached=sum(all(r is not None and r.state is ImageState.CACHED for r in found) for found in images.values()),
+        failed=len({failure.image for failure in failures}),
+        num_bytes=sum(report.used_bytes for report in reports.values()),
+        failures=tuple(failures[:MAX_FAILURES]),
+        silent_nodes=tuple(node for node, assigned in placement.items() if assigned and node not in reports),
+    )
+
+
+def _failure(image: str, node: str, report: ImageReport) -> ImageFailure:
+    reason = report.reason or PullFailure.PULL_FAILED
+    return ImageFailure(image=image, node=node, reason=reason, message=report.message[:256])
+
+
+def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
+    """The same from the pods of mode `pods`: a container that has an image id holds its image."""
+    by_node: dict[str, dict[str, ImageReport]] = {}
+    for pod in pods:
+        node = pod["metadata"].get("annotations", {}).get("sweyard.dev/node", "")
+        statuses = pod.get("status", {}).get("containerStatuses") or ()
+        said = by_node.setdefault(node, {})
+        wanted = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
+        said.update({wanted[status["name"]]: _of_container(status) for status in statuses})
+    return {node: NodeReport(node=node, images=images) for node, images in by_node.items()}
+
+
+def _of_container(status: Manifest) -> ImageReport:
+    if status.get("imageID"):
+        return ImageReport(state=ImageState.CACHED)
+    waiting = (status.get("state") or {}).get("waiting") or {}
+    reason = _WAITING_REASONS.get(waiting.get("reason", ""))
+    if reason is None:
+        return ImageReport(state=ImageState.PULLING)
+    message = str(waiting.get("message", ""))
+    return ImageReport(state=ImageState.FAILED, reason=reason, message=message[:500])
