@@ -13,4 +13,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     skipped = reporter.stats.get("skipped", []) if reporter is not None else []
     if skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        reporter.write_line(f"{len(skipped)} skipped test(s) count as failures: deselect by marker or run them", red=True)
+        reporter.write_line(
+            f"{len(skipped)} skipped test(s) count as failures: deselect by marker or run them", red=True
+        )

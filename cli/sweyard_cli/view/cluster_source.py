@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubernetes import client
-from sweyard_api.constants import GROUP, VERSION
 
+from sweyard_api.constants import GROUP, VERSION
 from sweyard_cli.errors import UserError
 from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts, snapshot_of_trainer
 

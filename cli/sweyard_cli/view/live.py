@@ -72,7 +72,11 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
     facts.add_row("time", f"{format_seconds(elapsed_seconds)}{left}")
     bar = ProgressBar(total=100, completed=snapshot.progress_percentage, width=60)
     style = {"Succeeded": "green", "Failed": "red"}.get(snapshot.phase, "blue")
-    return Panel(Group(bar, facts, Text(snapshot.message, style="dim")), title=f"{snapshot.name}: {snapshot.phase}", border_style=style)
+    return Panel(
+        Group(bar, facts, Text(snapshot.message, style="dim")),
+        title=f"{snapshot.name}: {snapshot.phase}",
+        border_style=style,
+    )
 
 
 def headline_metrics(snapshot: RunSnapshot) -> list[tuple[str, str]]:
@@ -83,7 +87,11 @@ def headline_metrics(snapshot: RunSnapshot) -> list[tuple[str, str]]:
         shown.append(("reward", f"{metrics['rewardMean']:.3f}"))
     if "solvedFraction" in metrics:
         shown.append(("solved", f"{metrics['solvedFraction']:.1%}"))
-    shown += [(f"held out {name.removeprefix('eval/')}", f"{v:.1%}") for name, v in metrics.items() if name.startswith("eval/")]
+    shown += [
+        (f"held out {name.removeprefix('eval/')}", f"{v:.1%}")
+        for name, v in metrics.items()
+        if name.startswith("eval/")
+    ]
     return shown
 
 
@@ -113,7 +121,11 @@ def _remember_reward(rewards: list[float], snapshot: RunSnapshot) -> None:
 def _print_change(console: Console, snapshot: RunSnapshot, elapsed: float, last: str) -> str:
     line = render_line(snapshot)
     # Time left changes with every poll and is not news.
-    key = line if snapshot.remaining_seconds is None else line.replace(f"{format_seconds(snapshot.remaining_seconds)} left", "")
+    key = (
+        line
+        if snapshot.remaining_seconds is None
+        else line.replace(f"{format_seconds(snapshot.remaining_seconds)} left", "")
+    )
     if key != last:
         console.print(f"[{format_seconds(elapsed)}] {line}", markup=False)
     return key

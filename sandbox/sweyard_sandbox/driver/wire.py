@@ -121,6 +121,7 @@ class AnswerParser:
         self._max_output_bytes = max_output_bytes
         self._buffer = bytearray()
         self._searched = 0
+        self._is_greeted = False
 
     def feed(self, data: bytes) -> Iterator[Answer]:
         """Answers completed by `data`."""
@@ -144,9 +145,13 @@ class AnswerParser:
             return None
         words = bytes(self._buffer[words_begin:words_end])
         output = bytes(self._buffer[:begin])
-        del self._buffer[: words_end + 1]
-        self._searched = 0
-        return _parse_mark(words, output)
+        answer = _parse_mark(words, output)
+        # A driver that greets again was hurt by the command that is running: what that has written stays its output.
+        keep = isinstance(answer, Hello) and self._is_greeted
+        self._is_greeted = True
+        del self._buffer[begin if keep else 0 : words_end + 1]
+        self._searched = begin if keep else 0
+        return answer
 
 
 def _parse_mark(words: bytes, output: bytes) -> Answer:

@@ -57,6 +57,14 @@ def test_what_comes_before_begin_is_not_the_commands() -> None:
     assert answers == [wire.Begun("c2"), wire.Ended("c2", 0, 0, cut=False, output=b"own")]
 
 
+def test_a_second_greeting_does_not_take_the_output_away() -> None:
+    hello = wire.Hello(True, True, "/s")
+    stream = (
+        b"motd" + mark("hello 1 setsid /s") + b"before" + mark("hello 1 setsid /s") + b"after" + mark("end c1 0 0 0")
+    )
+    assert parse(stream, [30, 50]) == [hello, hello, wire.Ended("c1", 0, 0, cut=False, output=b"beforeafter")]
+
+
 @pytest.mark.parametrize("words", ["", "end c1", "end c1 x 0 0", "end c1 0 0 7", "nonsense", "x" * 1_000])
 def test_what_is_no_answer_is_an_error(words: str) -> None:
     with pytest.raises(wire.WireError):
