@@ -14,5 +14,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter.write_line(
-            f"{len(skipped)} skipped test(s) count as failures: deselect by marker or run them", red=True
+            f"{len(skipped)} skipped test(s) count as failures: deselect by marker or run them",
+            red=True,  # noqa: E501
         )

@@ -86,9 +86,7 @@ async def test_a_session_records_what_the_engine_produced(
     assert first.finish_reason is FinishReason.STOP
 
 
-async def test_the_prefix_cache_is_salted_with_the_weight_version_and_its_lineage(
-    client: GatewayClient, engine: FakeEngine
-) -> None:
+async def test_the_prefix_cache_is_salted_with_version_and_lineage(client: GatewayClient, engine: FakeEngine) -> None:
     await client.use_weights(7)
     await (await client.open_session("a", temperature=1.0, seed=0)).chat([USER])
     assert engine.salts == ["weights-2-7"]

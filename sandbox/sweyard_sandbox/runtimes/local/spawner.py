@@ -24,6 +24,8 @@ _NUM_IDS = 65_536
 def main() -> None:
     """Serve until the socket closes."""
     control = socket.socket(fileno=int(sys.argv[1]))
+    # Commands must not inherit the channel on which this process answers the host.
+    control.set_inheritable(False)
     alive: set[int] = set()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, _MAX_REQUEST_BYTES, 1)
