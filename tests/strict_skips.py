@@ -15,5 +15,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter.write_line(
             f"{len(skipped)} skipped test(s) count as failures: deselect by marker or run them",
-            red=True,  # noqa: E501
+            red=True,
         )
