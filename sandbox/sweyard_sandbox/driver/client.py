@@ -20,10 +20,13 @@ from sweyard_sandbox.runtime import Result
 
 _TERM_GRACE_SECONDS = 1.0
 _KILL_GRACE_SECONDS = 10.0
+_PEEK_AFTER_SECONDS = 0.5
+_PEEK_EVERY_SECONDS = 8.0
 _RECONNECT_SECONDS = 60.0
 _HELLO_SECONDS = 30.0
 _MAX_OUTPUT_BYTES = 80_000_000
 _FORGET_AFTER = 32
+_FORGET_BYTES = 4_000_000
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class DriverClient:
     _asides: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _finished: list[str] = field(init=False, default_factory=list)
     _num_commands: int = field(init=False, default=0)
+    _spool_bytes: int = field(init=False, default=0)
+    _last_bytes: int = field(init=False, default=0)
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def open(self) -> None:
@@ -108,6 +113,8 @@ class DriverClient:
         finally:
             self._pending = None
         ended = pending.ended.result()
+        self._last_bytes = len(pending.request) + len(ended.output)
+        self._spool_bytes += self._last_bytes
         return Result(
             exit_code=-1 if timed_out else ended.code,
             output=ended.output[:output_cap_bytes],
@@ -153,16 +160,20 @@ class DriverClient:
     def _forget_finished(self, command_id: str) -> bytes:
         """A request to remove the files of earlier commands, now and then; not of the last: its pipe may be open."""
         request = b""
-        if len(self._finished) > _FORGET_AFTER:
+        if len(self._finished) > 1 and (len(self._finished) > _FORGET_AFTER or self._spool_bytes > _FORGET_BYTES):
             request = wire.encode_line("forget", *self._finished[:-1])
-            self._finished = self._finished[-1:]
+            self._finished, self._spool_bytes = self._finished[-1:], self._last_bytes
         self._finished.append(command_id)
         return request
 
     async def _wait_for_end(self, pending: _Pending, timeout_seconds: float) -> bool:
         """False if the timeout came first; then everything that the command started has been killed."""
-        if await _within(timeout_seconds, pending.ended):
-            return True
+        deadline, patience = self.clock() + timeout_seconds, _PEEK_AFTER_SECONDS
+        while (left := deadline - self.clock()) > 0:
+            if await _within(min(left, patience), pending.ended):
+                return True
+            await self._send(wire.encode_line("peek", pending.id))
+            patience = min(2 * patience, _PEEK_EVERY_SECONDS)
         pending.is_expired = True
         await self._send(wire.encode_line("kill", pending.id, "TERM"))
         await _within(_TERM_GRACE_SECONDS, pending.ended)

@@ -4,7 +4,7 @@
 #   init SECRET LINES             first, and once: evaluate LINES lines (exports for all commands)
 #   run ID BLOCKS LINES LINES     prelude lines (evaluated before the command), command lines
 #   put NAME BYTES                store BYTES raw bytes as NAME.$$ in the spool
-#   kill ID SIGNAL | status ID | forget NAME...
+#   kill ID SIGNAL | status ID | peek ID | forget NAME...
 # Answers: what commands write, as it comes, and between it marks, lines that begin with the secret:
 #   hello EXACT SETSID SPOOL      EXACT: 1 when `head -c` takes no byte too many from a pipe
 #   end ID CODE OOM CUT           the command's shell ended; all that it wrote before came before this mark
@@ -14,15 +14,16 @@
 # Two loops: `control` reads requests and answers at once, `worker` runs commands one after the other, in the
 # foreground, since a shell makes its background commands ignore SIGINT and SIGQUIT, and their children with them.
 #
-# A command writes into a pipe, and its mark goes into the same pipe. tee copies the pipe to the client, and to a file
-# for the case that the stream breaks. Background children may hold the pipe for as long as they like.
-# In the spool: ID (exists once the command was begun: this is what makes it run once), ID.shell, ID.pid (its group),
-# ID.tee, ID.out, ID.code, ID.cut (its output went past the cap), ID.closed (nothing of it goes to the stream any more),
-# driver (the newest one), previous.$$. A command's file ID names the driver that began it.
+# A command writes into a pipe. tee copies it to the client, and to a file for the case that the stream breaks. As a rule
+# the pipe closes when the command's shell ends, and the mark follows. Background children may hold the pipe for as long
+# as they like: then the mark goes through it, behind all that was written before.
+# In the spool: ID (exists once the command was begun: this is what makes it run once; it names the driver), ID.shell,
+# ID.pid (its group), ID.tee, ID.out, ID.code, ID.cut (its output went past the cap), ID.inband (its mark went into the
+# pipe), ID.closed (it is answered, nothing of it goes to the stream any more); driver (the newest one), previous.$$.
 exec 3>&1 5>&2 >/dev/null 2>&1 # 5 stays open: containerd closes stdin once nobody holds the stream's stderr
 unset ENV
 
-for spool in "${SWEYARD_SPOOL:-/tmp/.sweyard}" /var/tmp/.sweyard /dev/shm/.sweyard; do
+for spool in ${SWEYARD_SPOOL:+"$SWEYARD_SPOOL"} /dev/shm/.sweyard /tmp/.sweyard /var/tmp/.sweyard; do
   mkdir -p -m 700 "$spool" && [ -w "$spool" ] && break
 done
 
@@ -61,8 +62,30 @@ leader() { # ID: the command and, after it, its mark; stdout is the pipe
   code=$?
   oom_kills
   echo "$code $((kills - before))" >"$spool/$1.code"
-  printf '\n-%s-end %s %s %s 0\n' "$secret" "$1" "$code" "$((kills - before))"
-  [ -e "$spool/$1.cut" ] && mark end "$1" "$code" "$((kills - before))" 1
+  read -r pid <"$spool/$1.pid" && kill -s 0 -- "-$pid" || return
+  : >"$spool/$1.inband"
+  inband_mark "$1" "$code $((kills - before))"
+}
+
+inband_mark() { # ID RESULT
+  printf '\n-%s-end %s %s 0\n' "$secret" "$1" "$2"
+}
+
+finish() { # ID CUT: whoever makes the file says how the command ended; without a code its shell was killed
+  set -C
+  true >"$spool/$1.closed" || return
+  read -r result <"$spool/$1.code" || result='137 0'
+  mark end "$1" "$result" "$2"
+}
+
+peek() { # ID: has it ended while what left its group holds the pipe?
+  [ -e "$spool/$1.code" ] && ! [ -e "$spool/$1.closed" ] || return
+  if [ -e "$spool/$1.cut" ]; then
+    finish "$1" 1
+  elif ! [ -e "$spool/$1.inband" ]; then
+    : >"$spool/$1.inband"
+    read -r pid <"$spool/$1.tee" && read -r result <"$spool/$1.code" && inband_mark "$1" "$result" >"/proc/$pid/fd/0"
+  fi
 }
 
 collector() { # ID BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes it only empties it
@@ -77,24 +100,25 @@ collector() { # ID BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes it onl
   echo $! >"$spool/$1.tee"
   wait $!
   case $? in
-  0) # the pipe is closed; without a code the shell that watched the command was killed
-    [ -e "$spool/$1.code" ] || mark end "$1" 137 0 0
-    : >"$spool/$1.closed"
+  0) # the pipe is closed
+    if [ -e "$spool/$1.inband" ] && is_in_file "$1"; then : >"$spool/$1.closed"; else finish "$1" 0; fi
     return
     ;;
   138) # USR1: the stream broke; the file goes on alone
     cat <&6 >>"$spool/$1.out" 3>&- 5>&- 6>&- && : >"$spool/$1.closed" && return
     : >"$spool/$1.cut"
     ;;
-  143) ;; # TERM: the next command needs the stream
+  143) : >"$spool/$1.closed" ;; # TERM: the next command needs the stream
   *)
     : >"$spool/$1.cut"
-    [ -e "$spool/$1.code" ] && read -r code oom <"$spool/$1.code" && mark end "$1" "$code" "$oom" 1
+    [ -e "$spool/$1.inband" ] && (finish "$1" 1)
     ;;
   esac
-  : >"$spool/$1.closed"
-  exec cat <&6 >/dev/null 3>&- 5>&- 6>&-
+  cat <&6 >/dev/null 3>&- 5>&- 6>&-
+  finish "$1" 1
 }
+
+is_in_file() { grep -q -e "^-$secret-end $1 " "$spool/$1.out"; }
 
 worker() {
   read -r previous <"$spool/previous.$$" || previous=
@@ -108,16 +132,14 @@ worker() {
   done
 }
 
-take_stream() { # PREVIOUS ID: as a rule its pipe is just closing, else background children may still write
-  spins=0
-  until [ -e "$spool/$1.closed" ]; do
-    spins=$((spins + 1))
-    [ $spins -lt 1000 ] && continue
+take_stream() { # PREVIOUS ID: background children of the previous command may still write
+  tries=0
+  until [ -e "$spool/$1.closed" ] || [ $tries = 500 ]; do
     read -r pid <"$spool/$1.tee" && kill -s TERM "$pid"
     sleep 0.01
-    [ $spins -gt 1500 ] && break
+    tries=$((tries + 1))
   done
-  [ $spins -lt 1000 ] || mark begin "$2"
+  mark begin "$2"
 }
 
 begin() { # ID: true if nobody began it before
@@ -166,13 +188,13 @@ resume() { # ID: all of its output once it has ended; its first answer may have 
   [ "$owner" = $$ ] && is_answered "$1" && return
   read -r code oom <"$spool/$1.code" || { code=137 oom=0; }
   tries=0 cut=0
-  until grep -q -e "^-$secret-end $1 " "$spool/$1.out" || [ $tries = 40 ]; do
-    [ -e "$spool/$1.cut" ] && cut=1 && break
-    [ -e "$spool/$1.closed" ] && break
+  until [ -e "$spool/$1.closed" ] || is_in_file "$1" || [ $tries = 40 ]; do
+    [ -e "$spool/$1.cut" ] && break
     sleep 0.05
     [ $tries = 20 ] && detach "$1"
     tries=$((tries + 1))
   done
+  [ -e "$spool/$1.cut" ] && cut=1
   mark resume "$1"
   cat "$spool/$1.out" >&3
   mark end "$1" "$code" "$oom" "$cut"
@@ -209,6 +231,7 @@ control() { # what the worker needs goes to stdout
       ;;
     put) head -c "$a" | { cat >"$spool/$id.$$" || { rm -f "$spool/$id.$$"; cat >/dev/null; }; } ;;
     kill) stop "$id" "$a" ;;
+    peek) (peek "$id") ;;
     status) [ -e "$spool/$id" ] && (resume "$id" &) || mark unknown "$id" ;;
     forget) forget $id $a $b $c $d ;;
     esac

@@ -16,6 +16,21 @@ _FILE_TIMEOUT_SECONDS = 120.0
 _ERROR_TEXT_BYTES = 4_096
 _IS_DIRECTORY = 21
 
+_PORTION_BYTES = 8_000_000
+"""Larger files travel in portions: the spool may be as small as a container's /dev/shm, 64 MB."""
+_READ = """\
+export LC_ALL=C
+path={path}
+[ -d "$path" ] && exit 21
+[ {begin} = 1 ] && exec cat "$path"
+exec tail -c +{begin} "$path\""""
+_WRITE = """\
+export LC_ALL=C
+path={path}
+[ -d "$path" ] && exit 21
+[ -e "$spool/$SWEYARD_COMMAND.put.$$" ] || {{ echo "No space left"; exit 1; }}
+mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put.$$" {redirect}"$path" && chmod {mode} "$path"
+exit"""
 _AS_USER = """\
 user={user}
 if [ "$(id -u)" != "$(id -u "$user" || echo "$user")" ]; then
@@ -70,32 +85,35 @@ class DriverSandbox:
 
     async def read(self, path: str, *, cap_bytes: int = 64_000_000) -> bytes:
         """Bytes of a file; OSError(EFBIG) if there are more than `cap_bytes`."""
-        script = f"[ -d {_quote(path)} ] && exit {_IS_DIRECTORY}\nLC_ALL=C exec cat {_quote(path)}"
-        result = await self._client.run(
-            "", timeout_seconds=_FILE_TIMEOUT_SECONDS, prelude=script, output_cap_bytes=cap_bytes
-        )
-        _raise_for_file(result, path)
-        if result.truncated:
-            raise OSError(errno.EFBIG, f"longer than cap_bytes={cap_bytes}; raise the cap or read a part", path)
-        return result.output
+        data = bytearray()
+        while True:
+            size = min(_PORTION_BYTES, cap_bytes - len(data))
+            result = await self._files(_READ.format(path=_quote(path), begin=len(data) + 1), output_cap_bytes=size)
+            _raise_for_file(result, path)
+            data += result.output
+            if not result.truncated:
+                return bytes(data)
+            if len(data) >= cap_bytes:
+                raise OSError(errno.EFBIG, f"longer than cap_bytes={cap_bytes}; raise the cap or read a part", path)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file, making parent directories."""
-        script = f"""\
-export LC_ALL=C
-path={_quote(path)}
-[ -d "$path" ] && exit {_IS_DIRECTORY}
-[ -e "$spool/$SWEYARD_COMMAND.put.$$" ] || {{ echo "No space left"; exit 1; }}
-mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put.$$" >"$path" && chmod {mode:o} "$path"
-exit"""
-        result = await self._client.run(
+        for begin in range(0, max(1, len(data)), _PORTION_BYTES):
+            script = _WRITE.format(path=_quote(path), mode=f"{mode:o}", redirect=">>" if begin else ">")
+            portion = data[begin : begin + _PORTION_BYTES]
+            _raise_for_file(await self._files(script, payload=portion), path)
+
+    async def _files(
+        self, script: str, *, payload: bytes | None = None, output_cap_bytes: int = _ERROR_TEXT_BYTES
+    ) -> Result:
+        """Run lines in the driver's own shell, which knows where the payload is."""
+        return await self._client.run(
             "",
             timeout_seconds=_FILE_TIMEOUT_SECONDS,
             prelude=script,
-            payload=data,
-            output_cap_bytes=_ERROR_TEXT_BYTES,
+            payload=payload,
+            output_cap_bytes=output_cap_bytes,
         )
-        _raise_for_file(result, path)
 
     async def close(self) -> None:
         """Destroy the sandbox."""

@@ -240,6 +240,7 @@ async def test_the_default_directory_is_the_tasks(sandbox: Sandbox) -> None:
         pytest.param(ALL_BYTES, id="all-bytes"),
         pytest.param(b"run x y 1 0 1\nrm -rf /\nforget a\n", id="looks-like-requests"),
         pytest.param(os.urandom(5_000_000), id="5-MB"),
+        pytest.param(os.urandom(17_000_001), id="17-MB-in-portions"),
     ],
 )
 async def test_files_come_back_byte_for_byte(sandbox: Sandbox, data: bytes) -> None:
