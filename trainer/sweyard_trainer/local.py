@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
@@ -85,7 +84,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         run_local(
-            yaml.safe_load(arguments.file.read_text(encoding="utf-8")),
+            load_document(arguments.file.read_text(encoding="utf-8")),
             arguments.output,
             arguments.datasets or DEFAULT_BASE_DIRECTORIES,
             variables=os.environ,

@@ -148,3 +148,16 @@ def test_a_data_set_that_is_not_there_is_the_users_fault(document: Path, tmp_pat
     assert start(document, tmp_path, output).wait(DEADLINE_SECONDS) == 2
     last = output.with_suffix(".log").read_text().splitlines()[-1]
     assert last.startswith("error: dataset 'gauge' is not in")
+
+
+def test_two_worker_processes_share_the_attempts_of_a_step(document: Path, datasets: Path, tmp_path: Path) -> None:
+    spread = yaml.safe_load(document.read_text())
+    spread["spec"] |= {"steps": 1, "sandboxes": {"replicas": 4}}
+    spread["spec"]["rollout"] |= {"workers": 2, "maxConcurrent": 4}
+    path, output = tmp_path / "spread.yaml", tmp_path / "run"
+    path.write_text(yaml.safe_dump(spread))
+    summary = finish(start(path, datasets, output), output)
+    assert summary["steps"] == 1
+    (attempts,) = attempts_by_step(output).values()
+    assert len({attempt_id for attempt_id, _ in attempts}) == 4
+    assert all(tokens for _, tokens in attempts)

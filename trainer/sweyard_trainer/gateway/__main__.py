@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import uvicorn
-import yaml
 
 from sweyard_api.constants import GATEWAY_ADMIN_PORT, GATEWAY_PORT, STORAGE_MOUNT_PATH
+from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.engine import Engine
 from sweyard_trainer.engine.vllm import VllmEngine
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--admin-port", type=int, default=GATEWAY_ADMIN_PORT, help="trainer pods reach this one")
     parser.add_argument("--host", default="0.0.0.0")
     arguments = parser.parse_args()
-    spec = TrainingRunSpec.model_validate(yaml.safe_load(arguments.config.read_text()))
+    spec = load_config(arguments.config.read_text(encoding="utf-8"))
     storage = Path(os.environ.get("SWEYARD_STORAGE", STORAGE_MOUNT_PATH))
     asyncio.run(serve(spec, storage, arguments.host, arguments.port, arguments.admin_port, os.environ))
 
