@@ -10,12 +10,12 @@ from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.parts import Run, Trains
 from sweyard_trainer.prepare import demonstrated_tasks
 from sweyard_trainer.progress.reporter import ProgressReporter, StatusSink
 from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
 from sweyard_trainer.rollout.build import make_workers
 from sweyard_trainer.rollout.pool import WorkerPool
-from sweyard_trainer.train import Run, Trains
 from sweyard_trainer.trajectory import Segment
 from sweyard_trainer.warmup import recorded_demonstrations, scripted_demonstrations
 

@@ -10,29 +10,25 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
-from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.algorithm.learning_signal import has_signal
 from sweyard_trainer.errors import NothingToTrainError, StoppedError
-from sweyard_trainer.evaluation import SourceResult, evaluate_source
+from sweyard_trainer.held_out import HeldOut
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics, prefixed, rollout_metrics
-from sweyard_trainer.progress.run_progress import RunProgress
-from sweyard_trainer.rollout.plan import TaskCursor, derive_seed, select_eval_plans
-from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.parts import Run
+from sweyard_trainer.rollout.plan import TaskCursor
 from sweyard_trainer.rollout.record import AttemptLog
 from sweyard_trainer.rollout.step import StepRollouts, StepRules, StepScheduler
+from sweyard_trainer.stopping import Stop
 from sweyard_trainer.trajectory import Segment, Trajectory
 from sweyard_trainer.warmup import draw_batch
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 MAX_STEPS_WITHOUT_SIGNAL = 5
 """So many steps in a row without any signal end the run, with dynamic sampling or if there was nothing to train."""
@@ -40,43 +36,6 @@ MAX_STEPS_WITHOUT_SIGNAL = 5
 
 class NoSignalError(SweyardError, ValueError):
     """The tasks teach nothing: all attempts at each are alike."""
-
-
-class Trains(Protocol):
-    """What the loop needs of the learner; see sweyard_trainer.learner.learner.Learner."""
-
-    async def start(self) -> None: ...
-
-    async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]: ...
-
-    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]: ...
-
-    async def save_weights(self, version: int) -> Path: ...
-
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path: ...
-
-    async def load_latest(self) -> tuple[int, dict[str, Any]] | None: ...
-
-    async def stop(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Everything a run is made of."""
-
-    spec: TrainingRunSpec
-    run_id: str
-    storage: Path
-    train_tasks: Sequence[Task]
-    eval_tasks: Mapping[str, Sequence[Task]]
-    """By the name of the source."""
-    demonstrations: Callable[[], list[Segment]]
-    """Made when they are needed."""
-    learner: Trains
-    pool: WorkerPool
-    publish: Callable[[int], Awaitable[None]]
-    """Brings weights that are on the volume into the engines that are servers, and has each confirm them."""
-    progress: RunProgress
 
 
 class TrainingLoop:
@@ -87,14 +46,14 @@ class TrainingLoop:
         self._spec = run.spec
         self._state = LoopState()
         self._cursor = TaskCursor(tuple(task.id for task in run.train_tasks), run.spec.seed)
-        self._stopping = asyncio.Event()
+        self._stop = Stop()
         self._checkpointed_step = -1
         self._demonstrations: list[Segment] | None = None
         self._metrics: Metrics | None = None
 
     def stop(self) -> None:
         """Ask to checkpoint and end soon; safe to call from a signal handler of the event loop."""
-        self._stopping.set()
+        self._stop.ask()
 
     async def run(self) -> dict[str, Any]:
         """The whole run; its summary. Raises StoppedError once `stop` was heeded."""
@@ -107,9 +66,9 @@ class TrainingLoop:
                 await self._step()
             await self._evaluate_once("final", wanted=True)
             return await self._finish()
-        except StoppedError:
+        except StoppedError as error:
             await self._checkpoint()
-            raise
+            raise StoppedError(f"stopped after step {self._state.step}") from error
         finally:
             if self._metrics is not None:
                 self._metrics.close()
@@ -185,7 +144,7 @@ class TrainingLoop:
             figures = await self._run.learner.sft_step(batch)
             self._write_metrics(phase, step + 1, prefixed(phase, figures))
             self._run.progress.advance("warmup", 1, time.monotonic() - began)
-            self._heed_stop()
+            self._stop.heed()
 
     # steps
 
@@ -206,7 +165,7 @@ class TrainingLoop:
             await self._evaluate_once(f"step-{self._state.step}", wanted=True)
         if self._state.step % self._spec.checkpoint.every_steps == 0 or self._state.step == self._main_steps:
             await self._checkpoint()
-        self._heed_stop()
+        self._stop.heed()
 
     async def _rl_step(self) -> dict[str, float]:
         began = time.monotonic()
@@ -237,7 +196,7 @@ class TrainingLoop:
         before = self._cursor.state()
         try:
             with AttemptLog(self._run.storage / "rollouts" / f"step-{number:06d}.jsonl") as log:
-                return await self._unless_stopped(self._scheduler.collect(number, self._watch(log.write)))
+                return await self._stop.or_else(self._scheduler.collect(number, self._watch(log.write)))
         except StoppedError:
             self._cursor.restore(before)
             raise
@@ -265,7 +224,7 @@ class TrainingLoop:
         if not wanted or not self._run.eval_tasks or label in self._state.evaluations:
             return
         self._run.progress.update(phase="evaluating", message=f"evaluation: {label}")
-        results = [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
+        results = await self._stop.or_else(HeldOut(self._run, self._state).evaluate(label))
         self._state.evaluations[label] = [result.report() for result in results]
         figures = {
             name: value
@@ -274,37 +233,6 @@ class TrainingLoop:
         }
         self._write_metrics("evaluation", self._state.step, figures)
         self._run.progress.evaluated({result.source: result.solved_fraction for result in results})
-
-    async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task]) -> SourceResult:
-        await self._set_aside_faulty(tasks)
-        evaluation = self._spec.evaluation
-        plans = select_eval_plans(
-            f"eval-{label}-{name}",
-            tasks,
-            evaluation.attempts,
-            temperature=evaluation.temperature,
-            seed=derive_seed(self._spec.seed, "evaluation"),
-            set_aside=self._state.eval_set_aside,
-        )
-        log = self._run.storage / "rollouts" / f"eval-{label}-{name}.jsonl"
-        began = time.monotonic()
-        result = await self._unless_stopped(
-            evaluate_source(name, plans, self._run.pool, log, self._watch(lambda attempt: None))
-        )
-        self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)
-        return result
-
-    async def _set_aside_faulty(self, tasks: Sequence[Task]) -> None:
-        if not self._spec.reward.verify_tasks:
-            return
-        unknown = [task for task in tasks if task.id not in self._state.verified | self._state.eval_set_aside]
-        faults = await self._unless_stopped(asyncio.gather(*(self._run.pool.verify(task) for task in unknown)))
-        for task, fault in zip(unknown, faults, strict=True):
-            if fault is None:
-                self._state.verified.add(task.id)
-            else:
-                logger.warning("held-out task %s is set aside: %s", task.id, fault)
-                self._state.eval_set_aside.add(task.id)
 
     # ends
 
@@ -336,24 +264,6 @@ class TrainingLoop:
         self._checkpointed_step = self._state.step
         name = str(path.relative_to(self._run.storage))
         self._run.progress.update(last_checkpoint=name, last_checkpoint_step=self._state.step)
-
-    def _heed_stop(self) -> None:
-        if self._stopping.is_set():
-            raise StoppedError(f"stopped after step {self._state.step}")
-
-    async def _unless_stopped(self, work: Awaitable[T]) -> T:
-        """`work`, cancelled when the run is asked to stop: rollouts are done again, training never is."""
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise StoppedError(f"stopped after step {self._state.step}")
-        finally:
-            for pending in (task, stop):
-                pending.cancel()
-            await asyncio.gather(task, stop, return_exceptions=True)
 
     def _watch(self, write: Callable[[Trajectory], None]) -> Callable[[Trajectory], None]:
         def on_attempt(attempt: Trajectory) -> None:

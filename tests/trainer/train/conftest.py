@@ -14,12 +14,12 @@ from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainerStatus, TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.parts import Run
 from sweyard_trainer.progress.reporter import ProgressReporter
 from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
 from sweyard_trainer.rollout.attempt import masked
 from sweyard_trainer.rollout.plan import AttemptPlan, derive_seed
 from sweyard_trainer.rollout.pool import WorkerPool
-from sweyard_trainer.train import Run
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 SPEC: dict[str, Any] = {
