@@ -19,7 +19,7 @@ from sweyard_sandbox.tasks.verify import Verdict
 
 TASKS_FILE = "tasks.jsonl.gz"
 WORKING_DIRECTORY = "/testbed"
-CONTEXT_LINES = 1
+CONTEXT_LINES = 0
 CONTEXT_CHARACTERS = 72
 
 DOCKERFILE = """\

@@ -30,8 +30,9 @@ async def play(task: Task, sandbox: Sandbox, *replies: str | None) -> tuple[list
     return [turn async for turn in AGENT.run(task, session, sandbox)], session
 
 
-async def test_right_edit_repairs_the_file(task: Task, sandbox: Sandbox) -> None:
-    turns, _ = await play(task, sandbox, "edit 2|or|and", "done")
+@pytest.mark.parametrize("call", ["edit 2|or|and", "fix or|and"])
+async def test_right_edit_repairs_the_file(task: Task, sandbox: Sandbox, call: str) -> None:
+    turns, _ = await play(task, sandbox, call, "done")
 
     assert (await sandbox.read("/testbed/pkg/text.py")).decode() == CLEAN
     assert [(turn.call, turn.observation, turn.end) for turn in turns] == [
@@ -53,6 +54,10 @@ async def test_right_edit_repairs_the_file(task: Task, sandbox: Sandbox) -> None
         ("edit 2|a|c", "old text is in 2 places"),
         ("edit 2||c", "old text is in 0 places"),
         ("edit 2|absent|c", "old text is in 0 places"),
+        ("fix or", UNKNOWN_CALL),
+        ("fix or|and\ndone", UNKNOWN_CALL),
+        ("fix a|c", "old text is in 2 places"),
+        ("fix |c", "old text is in 0 places"),
     ],
 )
 async def test_wrong_call_is_told_and_changes_nothing(task: Task, sandbox: Sandbox, reply: str, said: str) -> None:

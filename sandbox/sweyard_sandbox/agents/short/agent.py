@@ -37,7 +37,8 @@ class ShortAgent:
             if isinstance(call, Done):
                 return Step("done", finished=True)
             if isinstance(call, Edit):
-                return Step("edit", await apply_edit(call, path, sandbox))
+                line = call.line if call.line is not None else int(task.context["line"])
+                return Step("edit", await apply_edit(path, line, call.halves, sandbox))
             return Step("", UNKNOWN_CALL)
 
         async for turn in converse([Message("user", render_prompt(task))], session, act, self.limits):
@@ -54,17 +55,17 @@ class ShortAgent:
         ]
 
 
-async def apply_edit(edit: Edit, path: str, sandbox: Sandbox) -> str:
+async def apply_edit(path: str, line: int, halves: str, sandbox: Sandbox) -> str:
     """Change one line of a file in the sandbox; says what came of it."""
     try:
         text = (await sandbox.read(path)).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return "the file is gone"
     lines = text.split("\n")
-    if not 1 <= edit.line <= len(lines):
-        return f"no line {edit.line}"
-    changed, said = replace_in_line(lines[edit.line - 1], edit.halves)
-    if changed != lines[edit.line - 1]:
-        lines[edit.line - 1] = changed
+    if not 1 <= line <= len(lines):
+        return f"no line {line}"
+    changed, said = replace_in_line(lines[line - 1], halves)
+    if changed != lines[line - 1]:
+        lines[line - 1] = changed
         await sandbox.write(path, "\n".join(lines).encode("utf-8", "surrogateescape"))
     return said

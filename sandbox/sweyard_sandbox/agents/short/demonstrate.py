@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 
-from sweyard_sandbox.agents.short.language import render_edit, replace_in_line
+from sweyard_sandbox.agents.short.language import render_fix, replace_in_line
 from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.tasks.task import Task
 
@@ -39,7 +39,7 @@ OPERATORS = re.compile("|".join(re.escape(text) if not text[0].isalnum() else rf
 def right_edit(task: Task) -> str:
     """The call that undoes the fault."""
     broken, fixed = fault_lines(task)
-    return render_edit(task.context["line"], *shortest_edit(broken, fixed))
+    return render_fix(*shortest_edit(broken, fixed))
 
 
 def wrong_edit(task: Task, seed: int) -> str:
@@ -49,7 +49,7 @@ def wrong_edit(task: Task, seed: int) -> str:
     if not choices:
         choices = [broken + " "]
     chosen = random.Random(f"{task.id}:{seed}").choice(choices)
-    return render_edit(task.context["line"], *shortest_edit(broken, chosen))
+    return render_fix(*shortest_edit(broken, chosen))
 
 
 def fault_lines(task: Task) -> tuple[str, str]:

@@ -1,6 +1,7 @@
-"""The words of the `short` agent: its prompt, its two calls, and what it is told. Pure.
+"""The words of the `short` agent: its prompt, its calls, and what it is told. Pure.
 
-edit LINE|old text|new text      replace a text that occurs once in a line; any text, any line of the file
+fix old text|new text            replace a text that occurs once in the marked line; any text
+edit LINE|old text|new text      the same in any line of the file (a very small model gets long numbers wrong)
 done                             hand in
 """
 
@@ -14,15 +15,16 @@ LINE_CHARACTERS = 72
 CONTEXT_CHARACTERS = 40
 """Of a line beside the fault's."""
 OK = "ok"
-UNKNOWN_CALL = "say edit LINE|old|new or done"
-EDIT = re.compile(r"edit (\d{1,7})\|(.*)", re.DOTALL)
+UNKNOWN_CALL = "say fix old|new, edit LINE|old|new or done"
+EDIT = re.compile(r"(?:edit (?P<line>\d{1,7})\||fix )(?P<halves>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A call to replace a text."""
 
-    line: int
+    line: int | None
+    """None: the marked one."""
     halves: str
     """`old|new`; where the code itself has bars, old is the longest text that the line holds once."""
 
@@ -38,9 +40,9 @@ def parse_call(reply: str) -> Edit | Done | None:
     if text.strip() == "done":
         return Done()
     match = EDIT.fullmatch(text)
-    if match is None or "|" not in match[2] or "\n" in text:
+    if match is None or "|" not in match["halves"] or "\n" in text:
         return None
-    return Edit(int(match[1]), match[2])
+    return Edit(int(match["line"]) if match["line"] else None, match["halves"])
 
 
 def replace_in_line(line: str, halves: str) -> tuple[str, str]:
@@ -69,6 +71,6 @@ def _line(number: int, text: str, is_fault: bool) -> str:
     return f"{number}{'>' if is_fault else ' '}{text.strip()[: LINE_CHARACTERS if is_fault else CONTEXT_CHARACTERS]}"
 
 
-def render_edit(line: int, old: str, new: str) -> str:
-    """A call, as the model writes it."""
-    return f"edit {line}|{old}|{new}"
+def render_fix(old: str, new: str) -> str:
+    """A call that edits the marked line, as the model writes it."""
+    return f"fix {old}|{new}"
