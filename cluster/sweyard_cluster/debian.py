@@ -11,7 +11,6 @@ from .host import ensure_packages
 from .terminal import Progress
 
 SUITE = "bookworm"
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 SOURCES = Path("/etc/apt")
 
 
@@ -25,11 +24,14 @@ def mirror_of(sources: str) -> str | None:
 
 
 def host_mirror(directory: Path = SOURCES) -> str:
-    """The mirror that this machine uses."""
+    """The mirror that this machine uses. Raises ClusterError where apt names none."""
     files = [directory / "sources.list", *sorted(directory.glob("sources.list.d/*.sources")),
              *sorted(directory.glob("sources.list.d/*.list"))]  # fmt: skip
     texts = [file.read_text() for file in files if file.is_file()]
-    return mirror_of("\n".join(texts)) or DEFAULT_MIRROR
+    mirror = mirror_of("\n".join(texts))
+    if mirror is None:
+        raise ClusterError(f"no Debian mirror is named in {directory}; add one there")
+    return mirror
 
 
 def make_root_archive(archive: Path, progress: Progress) -> None:

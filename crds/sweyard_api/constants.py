@@ -15,6 +15,8 @@ LABEL_COMPONENT = f"{GROUP}/component"
 
 ANNOTATION_HOLDER = f"{GROUP}/holder"
 """On a sandbox pod: the name of the Lease that holds it; empty while it is free (an annotation: CNIs watch labels)."""
+ANNOTATION_IMAGE = f"{GROUP}/image"
+"""On a sandbox pod: the image it was made for; admission may rewrite the container's own."""
 ANNOTATION_CLAIMED_AT = f"{GROUP}/claimed-at"
 """On a sandbox pod: RFC 3339 time of the claim, by the client's clock; informative only."""
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"

@@ -150,8 +150,9 @@ def test_mirror_is_the_machines_own(sources_text: str, mirror: str | None) -> No
     assert mirror_of(sources_text) == mirror
 
 
-def test_mirror_has_a_default(tmp_path: Path) -> None:
-    assert host_mirror(tmp_path).endswith("/debian")
+def test_a_machine_without_a_mirror_is_told_where_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no Debian mirror is named in"):
+        host_mirror(tmp_path)
 
 
 def test_builds_trust_the_machines_certificates() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from sweyard_api.base import ResourceRequirements
 from sweyard_api.constants import (
     ANNOTATION_HOLDER,
+    ANNOTATION_IMAGE,
     ANNOTATION_TEMPLATE_HASH,
     CONTAINER_SANDBOX,
     LABEL_COMPONENT,
@@ -23,8 +24,6 @@ from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.plan.slots import pod_name
 from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_reference
 
-ANNOTATION_IMAGE = "sweyard.dev/image"
-"""The image that was asked for: admission may have put a mirror's name into the container."""
 LABEL_LANE = "sweyard.dev/lane"
 """slot modulo spec.maxPerNode: pods of one lane keep off each other's nodes, so no node holds more than the limit."""
 

@@ -5,9 +5,8 @@ from collections import Counter
 
 from pydantic import ValidationError
 
-from sweyard_api.constants import LABEL_COMPONENT, LABEL_POOL
+from sweyard_api.constants import ANNOTATION_IMAGE, LABEL_COMPONENT, LABEL_POOL
 from sweyard_api.rollout_pool import RolloutPoolSpec
-from sweyard_operator.build.sandbox_pod import ANNOTATION_IMAGE
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError

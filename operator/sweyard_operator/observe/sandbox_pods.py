@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_TEMPLATE_HASH, CONTAINER_SANDBOX
-from sweyard_operator.build.sandbox_pod import ANNOTATION_IMAGE
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, ANNOTATION_TEMPLATE_HASH, CONTAINER_SANDBOX
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_HOLDER, CONTAINER_SANDBOX, GROUP
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, CONTAINER_SANDBOX
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
-
-ANNOTATION_IMAGE = f"{GROUP}/image"
-"""The image that was asked for; admission may have written a mirror's name into the container."""
 
 _STATUS_REASONS = {
     "Evicted": FailureReason.EVICTED,

@@ -226,3 +226,10 @@ async def test_tools_size_themselves_by_the_limit(tree: Path) -> None:
 @pytest.mark.parametrize(("cpus", "count"), [(0.1, "1"), (1.0, "1"), (1.01, "2"), (16.0, "16")])
 def test_caps_are_rounded_up(cpus: float, count: str) -> None:
     assert build_thread_caps(cpus)["GOMAXPROCS"] == count
+
+
+async def test_a_command_holds_no_channel_to_the_host(sandbox: DriverSandbox) -> None:
+    listing = "for number in $(ls /proc/$$/fd /proc/self/fd | sort -u); do readlink /proc/$$/fd/$number; done"
+    result = await sandbox.run(listing, timeout_seconds=10)
+    assert "/dev/null" in result.text
+    assert "socket:" not in result.text
