@@ -71,6 +71,10 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
     }
     if not engine_uses_gpu(spec):
         environment["VLLM_CPU_KVCACHE_SPACE"] = str(math.ceil(quantity_value(spec.inference.cpu_kv_cache) / 2**30))
+        # --enforce-eager leaves a few helpers to torch.compile, which then wants a C++ compiler in the image.
+        environment["TORCHDYNAMO_DISABLE"] = "1"
+        # Threads that spin between two forward passes take the cores from the trainer and the sandboxes beside them.
+        environment["OMP_WAIT_POLICY"] = "PASSIVE"
     if spec.trainer.lora is not None:
         environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     return environment

@@ -66,6 +66,8 @@ async def watch_kinds(operator: Operator, credentials: Credentials, controllers:
     await kopf.operator(
         registry=registry,
         settings=build_settings(),
+        # Left to itself kopf asks for the name of the process's user, which no passwd file in the image knows.
+        identity=operator.settings.identity,
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
