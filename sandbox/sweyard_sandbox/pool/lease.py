@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from sweyard_api.constants import LABEL_POOL
+from sweyard_api.constants import API_VERSION, LABEL_POOL
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, UnreachableError
 
@@ -23,6 +23,7 @@ class HolderLease:
         *,
         namespace: str,
         pool: str,
+        pool_uid: str,
         holder: str,
         duration_seconds: int,
         clock: Callable[[], float] = time.monotonic,
@@ -33,7 +34,9 @@ class HolderLease:
         self._api = api
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._collection}/{holder}"
-        self._pool = pool
+        # Owned by the pool: with the pool goes the operator's care for its holders, and so must their Leases.
+        owner = {"apiVersion": API_VERSION, "kind": "RolloutPool", "name": pool, "uid": pool_uid}
+        self._metadata = {"name": holder, "labels": {LABEL_POOL: pool}, "ownerReferences": [owner]}
         self._holder = holder
         self._duration_seconds = duration_seconds
         self._clock = clock
@@ -47,7 +50,7 @@ class HolderLease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._holder, "labels": {LABEL_POOL: self._pool}},
+            "metadata": self._metadata,
             "spec": {
                 "holderIdentity": self._holder,
                 "leaseDurationSeconds": self._duration_seconds,

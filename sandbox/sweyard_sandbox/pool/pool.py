@@ -84,15 +84,20 @@ class Pool:
 
         Without `credentials`: those of the pod one runs in, else of the kubeconfig. `holder` is the Lease's name; by
         default the pod's (numbered if there is more than one in it), outside of a cluster `<user>-<random>`.
-        Raises ApiError (what is forbidden, in the server's words), UnreachableError, CredentialsError.
+        Raises ApiError (what is forbidden or not found, in the server's words), UnreachableError, CredentialsError.
         """
         rng = rng or random.Random()
         api = ApiClient(credentials or find_credentials(dict(environment)))
         try:
-            lease = None
+            pool_uid = await read_pool_uid(api, namespace, name)
             for candidate in [holder] if holder else build_holder_names(environment, rng):
                 lease = HolderLease(
-                    api, namespace=namespace, pool=name, holder=candidate, duration_seconds=lease_seconds
+                    api,
+                    namespace=namespace,
+                    pool=name,
+                    pool_uid=pool_uid,
+                    holder=candidate,
+                    duration_seconds=lease_seconds,
                 )
                 if await lease.create():
                     break
@@ -238,7 +243,7 @@ class Pool:
         return sandbox
 
     async def _explain_waiting(self, image: str) -> str:
-        path = f"/apis/{API_VERSION}/namespaces/{self._namespace}/rolloutpools/{self._name}"
+        path = pool_path(self._namespace, self._name)
         pool: dict[str, Any] | None = None
         watch_error = self._watch.last_error
         try:
@@ -249,6 +254,15 @@ class Pool:
             if error.status != 404:
                 watch_error = watch_error or str(error)
         return explain_waiting(image, pool=pool, counts=self._store.count(), watch_error=watch_error)
+
+
+async def read_pool_uid(api: ApiClient, namespace: str, name: str) -> str:
+    """Raises ApiError: NotFound if there is no such pool."""
+    return str((await api.request("GET", pool_path(namespace, name)))["metadata"]["uid"])
+
+
+def pool_path(namespace: str, name: str) -> str:
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/rolloutpools/{name}"
 
 
 def find_credentials(environment: Mapping[str, str]) -> Credentials:

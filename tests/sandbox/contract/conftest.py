@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.sandbox.contract.host_image import push_host_image
 from tests.sandbox.contract.pod_stock import PodStock, fresh_namespace
+from tests.sandbox.pool_object import make_pool
 
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.credentials import load_kubeconfig
@@ -46,6 +47,7 @@ class StockedRuntime(KubernetesRuntime):
 def stock(cluster: TestCluster) -> Iterator[PodStock]:
     image = push_host_image(cluster.tool.spec(cluster.name).addresses.registry)
     with fresh_namespace(cluster) as namespace:
+        make_pool(cluster, namespace, POOL)
         yield PodStock(cluster, namespace, POOL, image)
 
 

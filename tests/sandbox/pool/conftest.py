@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import Credentials, TokenSource
+from sweyard_sandbox.pool.pool import pool_path
 
 Lie = Callable[[web.Request], "web.Response | None"]
 
@@ -169,6 +170,7 @@ def merge(old: Any, new: Any) -> Any:
 @pytest.fixture
 async def api() -> AsyncIterator[LyingApi]:
     made = LyingApi()
+    made.put(pool_path("default", "p"), {"kind": "RolloutPool"})
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", made.handle)
     server = TestServer(app, shutdown_timeout=0.1)

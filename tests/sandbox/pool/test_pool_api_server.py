@@ -7,9 +7,11 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from tests.sandbox.pool_object import make_pool
 
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.pool.api import ApiError
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
 
@@ -49,6 +51,7 @@ class Pods:
 def pods(api_server: TestCluster) -> Iterator[Pods]:
     namespace = f"pool-{uuid.uuid4().hex[:8]}"
     api_server.kubectl("create", "namespace", namespace)
+    make_pool(api_server, namespace, "p")
     yield Pods(api_server, namespace)
     api_server.kubectl("delete", "namespace", namespace, "--wait=false")
 
@@ -112,3 +115,17 @@ async def test_a_lease_of_the_same_name_by_another_stops_the_first(pods: Pods) -
                 await waiting
             assert caught.value.reason is FailureReason.LEASE_LOST
         assert pool.holder == "holder"
+
+
+async def test_lease_and_demand_go_with_their_pool(pods: Pods) -> None:
+    async with await connect(pods, "holder") as pool:
+        await pool.announce(["i:1"])
+        await asyncio.to_thread(pods.kubectl, "delete", "rolloutpool", "p")
+        for kind in ("lease", "configmap"):
+            await asyncio.to_thread(pods.kubectl, "wait", "--for=delete", f"{kind}/holder", "--timeout=60s")
+
+
+async def test_a_pool_that_does_not_exist_is_named(pods: Pods) -> None:
+    await asyncio.to_thread(pods.kubectl, "delete", "rolloutpool", "p")
+    with pytest.raises(ApiError, match='rolloutpools.sweyard.dev "p" not found'):
+        await connect(pods, "holder")
