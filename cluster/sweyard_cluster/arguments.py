@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
     load = commands.add_parser("load", parents=[named], help="bring local images into the cluster's registry")
     load.add_argument("images", nargs="+", metavar="IMAGE|ARCHIVE", help="printed back: the name that pods use")
+    load.add_argument("--pin", action="store_true", help="print names with the digest, which no node mistakes")
 
     for verb, what in (("fail", "take a node's power"), ("heal", "give a failed node back what it lost")):
         one = commands.add_parser(verb, parents=[named], help=what)
@@ -61,7 +62,10 @@ def parser() -> argparse.ArgumentParser:
     build_images = image_commands.add_parser("build", help="with docker or buildah, whichever is there")
     build_images.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)}")
     build_images.add_argument("--all", action="store_true", help=f"the small ones: {', '.join(small_images())}")
-    build_images.add_argument("--checkout", type=Path, default=Path(), help="where the sources are (default: here)")
+    task_images = image_commands.add_parser("tasks", help="images of a data set's repositories, each printed")
+    task_images.add_argument("dataset", type=Path, metavar="FOLDER", help="as `sweyard tasks make` writes it")
+    for command in (build_images, task_images):
+        command.add_argument("--checkout", type=Path, default=Path(), help="where the sources are (default: here)")
 
     enter = commands.add_parser("enter", parents=[named], help="run a command inside a node, such as ctr or nft")
     enter.add_argument("node", metavar="NODE")

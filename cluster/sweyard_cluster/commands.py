@@ -12,6 +12,7 @@ from .lifecycle import Tool
 from .recipes import GROUPS
 from .slots import clusters
 from .spec import ClusterSpec
+from .task_images import build_task_images
 
 
 def up(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -61,8 +62,8 @@ def load(tool: Tool, arguments: argparse.Namespace) -> None:
         for image, source in loading.sources(wanted, builder).items():
             name = f"{address}/{loading.name_in_cluster(image)}"
             with tool.progress.step(f"loading {image}"):
-                loading.push(source, name)
-            print(name)
+                digest = loading.push(source, name)
+            print(f"{name}@{digest}" if arguments.pin else name)
 
 
 def fail(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -86,6 +87,18 @@ def enter(tool: Tool, arguments: argparse.Namespace) -> None:
 
 
 def images(tool: Tool, arguments: argparse.Namespace) -> None:
+    IMAGE_COMMANDS[arguments.images_command](tool, arguments)
+
+
+def images_tasks(tool: Tool, arguments: argparse.Namespace) -> None:
+    builder = choose_builder(tool.cache, tool.progress)
+    checkout = arguments.checkout.absolute()
+    built = build_task_images(arguments.dataset.absolute(), checkout, tool.cache, builder, tool.progress)
+    for repository, image in built.items():
+        print(f"{repository} {image}")
+
+
+def images_build(tool: Tool, arguments: argparse.Namespace) -> None:
     names = small_images() if arguments.all else arguments.names
     if not names:
         raise ClusterError(f"name images to build, of {', '.join(IMAGES)}, or use --all for the small ones")
@@ -112,6 +125,10 @@ def build(tool: Tool, arguments: argparse.Namespace) -> None:
         print(tool.binaries.path(program))
 
 
+IMAGE_COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
+    "build": images_build,
+    "tasks": images_tasks,
+}
 COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
     "up": up,
     "down": down,

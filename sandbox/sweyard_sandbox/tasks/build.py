@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from sweyard_sandbox.tasks.diff import unified_diff
@@ -24,11 +25,17 @@ CONTEXT_CHARACTERS = 72
 
 DOCKERFILE = """\
 # One image serves all tasks of this package: its clean tree. The fault is put in when an attempt begins.
-# Needs python3, git and (for suites that use it) pytest in the base. Build context: the data set's folder.
-ARG BASE_IMAGE=python:3.11-slim
+# Needs python3 with venv, and git in the base. Build context: the data set's folder.
+ARG BASE_IMAGE=python:3.11-bookworm
 FROM ${{BASE_IMAGE}}
-COPY trees/{package} {directory}
+{runner}COPY trees/{package} {directory}
 WORKDIR {directory}
+"""
+
+
+INSTALL_PYTEST = """\
+RUN python3 -m venv /opt/tests && /opt/tests/bin/pip install --quiet --no-cache-dir pytest=={version}
+ENV PATH=/opt/tests/bin:/usr/local/bin:/usr/bin:/bin
 """
 
 
@@ -71,6 +78,7 @@ def fault_context(mutation: Mutation, broken: str) -> dict[str, object]:
 
 def write_dataset(out: Path, tasks: Sequence[Task], sources: Sequence[Source], seed: int) -> None:
     """Trees, image recipes, card, and last the tasks themselves: a folder with TASKS_FILE is complete."""
+    with_pytest = {task.repository for task in tasks if task.grading.get("runner") == "pytest"}
     for source in sources:
         tree = out / "trees" / source.name
         shutil.rmtree(tree, ignore_errors=True)
@@ -78,11 +86,17 @@ def write_dataset(out: Path, tasks: Sequence[Task], sources: Sequence[Source], s
         compileall.compile_dir(tree, quiet=2)
         recipe = out / "images" / source.name / "Dockerfile"
         recipe.parent.mkdir(parents=True, exist_ok=True)
-        recipe.write_text(DOCKERFILE.format(package=source.name, directory=WORKING_DIRECTORY))
+        recipe.write_text(image_recipe(source.name, uses_pytest=source.name in with_pytest))
     (out / "README.md").write_text(card(tasks, sources, seed))
     partial = out / f"{TASKS_FILE}.partial"
     partial.write_bytes(compressed(tasks))
     partial.rename(out / TASKS_FILE)
+
+
+def image_recipe(package: str, *, uses_pytest: bool) -> str:
+    """Dockerfile of a package's tasks, with the version of pytest that they were verified with."""
+    runner = INSTALL_PYTEST.format(version=version("pytest")) if uses_pytest else ""
+    return DOCKERFILE.format(package=package, directory=WORKING_DIRECTORY, runner=runner)
 
 
 def compressed(tasks: Sequence[Task]) -> bytes:
