@@ -1,5 +1,6 @@
 """RunProgress: turns what the main loop does into one report for people: phase, step, share done, time left."""
 
+import logging
 from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
@@ -8,6 +9,8 @@ from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
 from sweyard_trainer.progress.reporter import ProgressReporter
 from sweyard_trainer.trajectory import Trajectory
+
+logger = logging.getLogger(__name__)
 
 
 class RunProgress:
@@ -25,6 +28,7 @@ class RunProgress:
         """Change fields of the report; figures of time follow by themselves."""
         if "phase" in fields:
             self._attempts = self._solved = 0
+            logger.info("%s: %s", fields["phase"], fields.get("message", ""))
         self._reporter.update(
             total_steps=self._total_steps,
             metrics=self._metrics,
@@ -67,11 +71,14 @@ class RunProgress:
             "infraFailureFraction": "rollout/infra_failure_fraction",
             "loss": "train/loss",
         }
-        self._metrics |= {ours: figures[theirs] for ours, theirs in names.items() if theirs in figures}
+        told = {ours: figures[theirs] for ours, theirs in names.items() if theirs in figures}
+        self._metrics |= told
+        logger.info("step %d of %d: %s", step, self._total_steps, _in_words(told))
         self.update(step=step)
 
     def evaluated(self, solved_fractions: dict[str, float]) -> None:
         """An evaluation ended."""
+        logger.info("solved: %s", _in_words(solved_fractions))
         self._metrics |= {f"eval/{source}": fraction for source, fraction in solved_fractions.items()}
         self.update()
 
@@ -88,6 +95,10 @@ class RunProgress:
     async def flush(self) -> None:
         """See ProgressReporter.flush."""
         await self._reporter.flush()
+
+
+def _in_words(figures: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in figures.items())
 
 
 def plan_phases(spec: TrainingRunSpec, attempts_per_evaluation: int) -> dict[str, Phase]:
