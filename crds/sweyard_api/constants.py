@@ -30,6 +30,8 @@ CONTAINER_SANDBOX = "sandbox"
 DEMAND_KEY = "demand.json"
 """Key in a holder's demand ConfigMap (same name as its Lease): {"images": [...]} in order of need."""
 
+IMAGES_KEY = "images"
+"""Key in a ConfigMap that lists images, one a line: a data set's own, or what an ImageCache's imagesFrom names."""
 CONFIG_KEY = "config.yaml"
 """Key of the resolved config in a run's ConfigMap."""
 STORAGE_MOUNT_PATH = "/var/lib/sweyard"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from sweyard_operator.cache_agent.protocol import REPORT_KEY, NodeReport
+from sweyard_operator.observe.listed_images import listed_images
 from sweyard_operator.resources import Manifest, labels_of, name_of
 
 ROLE_ASSIGNMENT = "assignment"
@@ -48,9 +49,8 @@ def _is_usable(node: Manifest, selector: Mapping[str, str]) -> bool:
 
 
 def wanted_images(inline: Iterable[str], source: Manifest | None) -> tuple[str, ...]:
-    """Inline images, then the lines of the ConfigMap; duplicates and blank lines dropped."""
-    lines = ((source or {}).get("data") or {}).get("images", "").splitlines()
-    return tuple(dict.fromkeys([*inline, *(line.strip() for line in lines if line.strip())]))
+    """Inline images, then those that the ConfigMap lists; each once."""
+    return tuple(dict.fromkeys([*inline, *(listed_images(source) if source is not None else ())]))
 
 
 def read_reports(config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, NodeReport]:

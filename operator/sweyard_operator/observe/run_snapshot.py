@@ -30,8 +30,8 @@ class RunSnapshot:
     rollout_pool: Manifest | None = None
     warnings: Mapping[str, str] = field(default_factory=dict)
     """Last Warning event by UID of an object that makes pods."""
-    missing_datasets: tuple[str, ...] = ()
-    """ConfigMaps that the tasks name and that do not exist."""
+    datasets: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Images by ConfigMap that the tasks name, None for one that does not exist; empty once the trainer has begun."""
     refusals: tuple[Refusal, ...] = ()
     """What the API server refused in the last pass."""
 
@@ -79,6 +79,10 @@ class RunSnapshot:
     def foreign_names(self) -> set[str]:
         """Names of children that somebody else's objects have."""
         return {name for (_, name), child in self.children.items() if not is_owned_by(child, self.uid)}
+
+    def missing_datasets(self) -> list[str]:
+        """ConfigMaps that the tasks name and that do not exist."""
+        return [name for name, images in self.datasets.items() if images is None]
 
     def pods_of(self, component: str) -> list[PodState]:
         return [pod for pod in self.pods if pod.component == component]

@@ -16,6 +16,7 @@ from sweyard_operator.build.service_account import holder_binding_name
 from sweyard_operator.caches import Caches
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.conditions import parse_time
+from sweyard_operator.observe.listed_images import listed_images
 from sweyard_operator.observe.pod_state import is_waiting_silently, read_pod
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
@@ -90,7 +91,7 @@ async def observe_training_run(
         image_cache=caches.get(IMAGE_CACHES, namespace, cache_name),
         rollout_pool=caches.get(ROLLOUT_POOLS, namespace, pool_name),
         warnings=warnings,
-        missing_datasets=() if has_begun else await _missing_datasets(cluster, namespace, spec),
+        datasets={} if has_begun else await _observe_datasets(cluster, namespace, spec),
         refusals=refusals,
     )
 
@@ -136,7 +137,7 @@ def _puzzling(
     return [item["metadata"]["uid"] for item in (*short_jobs[-1:], *short_sets, *silent)]
 
 
-async def _missing_datasets(cluster: Cluster, namespace: str, spec: Manifest) -> tuple[str, ...]:
+async def _observe_datasets(cluster: Cluster, namespace: str, spec: Manifest) -> dict[str, tuple[str, ...] | None]:
     """Read once a pass until the trainer starts: they are the user's and carry no label of ours."""
-    names = plain_dataset_names(spec)
-    return tuple([name for name in names if await cluster.find(CONFIG_MAPS, namespace, name) is None])
+    found = {name: await cluster.find(CONFIG_MAPS, namespace, name) for name in plain_dataset_names(spec)}
+    return {name: None if item is None else listed_images(item) for name, item in found.items()}

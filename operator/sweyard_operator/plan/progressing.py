@@ -39,8 +39,8 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
     if conflicts:
         message = f"{conflicts[0]} exists and is not this run's; delete it or give the run another name"
         return Reason.NAME_CONFLICT, message
-    if snapshot.missing_datasets:
-        name = snapshot.missing_datasets[0]
+    if missing := snapshot.missing_datasets():
+        name = missing[0]
         return (
             Reason.DATASET_MISSING,
             f'ConfigMap "{name}" of tasks.dataset does not exist; make it: sweyard tasks push {name}',

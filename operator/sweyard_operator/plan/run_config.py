@@ -9,6 +9,7 @@ from sweyard_api.problem import InvalidSpecError, Problem
 from sweyard_api.resolve import load_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.task_images import with_task_images
 from sweyard_operator.resources import CONFIG_MAPS
 
 MAX_NAME_LENGTH = 40
@@ -26,7 +27,7 @@ def read_config(snapshot: RunSnapshot) -> TrainingRunSpec:
     stored = snapshot.owned(CONFIG_MAPS, config_map_name(snapshot.name))
     if stored is None:
         # Suspension is a wish of the moment, not a part of the config that is stored.
-        return resolve({**spec, "suspend": False})
+        return with_task_images(resolve({**spec, "suspend": False}), snapshot.datasets)
     return _with_live_fields(_stored_config(stored["data"][CONFIG_KEY]), spec)
 
 

@@ -109,7 +109,9 @@ def _find_end(work: _Pass) -> Ended | None:
 def _plan_active(work: _Pass) -> Plan:
     run, snapshot, now = work.run, work.snapshot, work.now
     has_config = snapshot.owned(CONFIG_MAPS, config_map_name(run.name)) is not None
-    foundation = plan_children(snapshot, build_foundation(run, work.settings, has_config=has_config))
+    # The config is stored once, with the images that the data sets name: so they must be there first.
+    wanted = build_foundation(run, work.settings, has_config=has_config) if not snapshot.missing_datasets() else []
+    foundation = plan_children(snapshot, wanted)
     servers = plan_children(snapshot, build_servers(run, work.settings))
     job = plan_children(snapshot, _next_job(work))
     obstacle = find_obstacle(snapshot, [*foundation.conflicts, *servers.conflicts, *job.conflicts])

@@ -57,7 +57,7 @@ class RunWorld:
         self.objects: dict[tuple[Resource, str], Object] = {}
         self.pods: dict[str, Object] = {}
         self.warnings: dict[str, str] = {}
-        self.missing_datasets: tuple[str, ...] = ()
+        self.datasets: dict[str, tuple[str, ...] | None] = {}
         self.refusals: tuple[Refusal, ...] = ()
         self.is_run_deleted = False
         self._num_objects = 0
@@ -75,7 +75,7 @@ class RunWorld:
             image_cache=self._shared(IMAGE_CACHES, "images", "cacheRef"),
             rollout_pool=self._shared(ROLLOUT_POOLS, "sandboxes", "poolRef"),
             warnings=self.warnings,
-            missing_datasets=self.missing_datasets,
+            datasets=self.datasets,
             refusals=self.refusals,
         )
 

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweyard_api.constants import IMAGES_KEY
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.task import Task
@@ -33,6 +34,7 @@ def to_config_map(name: str, tasks: Sequence[Task], images: Mapping[str, str]) -
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name},
+        "data": {IMAGES_KEY: "".join(f"{image}\n" for image in dict.fromkeys(task.image for task in placed))},
         "binaryData": {TASKS_FILE: base64.b64encode(data).decode()},
     }
 

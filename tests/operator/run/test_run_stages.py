@@ -208,7 +208,7 @@ def test_refusals_are_told_in_the_api_servers_words(make_world: Make) -> None:
 
 def test_missing_dataset_names_the_command_that_makes_it(make_world: Make) -> None:
     world = make_world()
-    world.missing_datasets = ("tiny",)
+    world.datasets = {"tiny": None}
     world.settle()
     assert world.condition("Progressing")["reason"] == "DatasetMissing"
     assert "sweyard tasks push tiny" in world.condition("Progressing")["message"]
