@@ -3,14 +3,13 @@
 import secrets
 from dataclasses import dataclass
 
+from sweyard_sandbox.grading.patch import join_patch, split_patch
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.prepare import BASE_REF, GIT
 from sweyard_sandbox.tasks.task import Task
 
 EXTRACT_TIMEOUT_SECONDS = 120.0
 PATCH_CAP_BYTES = 8_000_000
-TOO_LARGE = 97
-"""Exit code of the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +30,26 @@ async def extract_patch(task: Task, sandbox: Sandbox) -> Extracted:
     Works on an index of its own, so that the repository's own is unchanged.
     """
     folder = f"/tmp/sweyard-extract-{secrets.token_hex(8)}"
-    result = await sandbox.run(_script(folder), timeout_seconds=EXTRACT_TIMEOUT_SECONDS, output_cap_bytes=100_000)
-    if result.exit_code == TOO_LARGE:
-        return Extracted("", problem=f"the patch has more than {PATCH_CAP_BYTES} bytes")
+    script = _script(folder)
+    result = await sandbox.run(script, timeout_seconds=EXTRACT_TIMEOUT_SECONDS, output_cap_bytes=PATCH_CAP_BYTES)
     if result.exit_code != 0:
         return Extracted("", problem=f"git could not compare the work: {result.text[-300:]}")
-    patch = await sandbox.read(f"{folder}/patch")
-    await sandbox.run(f"rm -rf {folder}", timeout_seconds=EXTRACT_TIMEOUT_SECONDS)
-    left_out = tuple(filter(None, result.text.split("\0")))
-    return Extracted(patch.decode("utf-8", "surrogateescape"), left_out)
+    if result.truncated:
+        return Extracted("", problem=f"the patch has more than {PATCH_CAP_BYTES} bytes")
+    sections = split_patch(result.output.decode("utf-8", "surrogateescape"))
+    travelling = [section for section in sections if not section.is_binary]
+    return Extracted(join_patch(travelling), tuple(section.path for section in sections if section.is_binary))
 
 
 def _script(folder: str) -> str:
+    """Prints the patch alone; what goes wrong goes to stdout too, with an exit code."""
     options = (
         "--cached --no-renames --no-ext-diff --no-textconv --full-index --no-color --src-prefix=a/ --dst-prefix=b/"
     )
-    diff = f"{GIT} -c core.quotePath=true diff {options}"
     return f"""set -e
 mkdir -m 700 {folder}
 export GIT_INDEX_FILE={folder}/index
 {GIT} read-tree {BASE_REF}
-{GIT} add -A .
-{diff} --numstat -z {BASE_REF} | tr '\\0' '\\n' | sed -n 's/^-\\t-\\t//p' >{folder}/binary
-while IFS= read -r path; do
-  printf '%s\\0' "$path"
-  {GIT} reset -q {BASE_REF} -- ":(literal)$path"
-done <{folder}/binary
-{diff} {BASE_REF} >{folder}/patch
-[ "$(wc -c <{folder}/patch)" -le {PATCH_CAP_BYTES} ] || exit {TOO_LARGE}"""
+{GIT} add -A . 2>{folder}/said || {{ cat {folder}/said; exit 1; }}
+{GIT} -c core.quotePath=true diff {options} {BASE_REF}
+rm -rf {folder}"""

@@ -22,6 +22,11 @@ class Section:
         return bool(re.search(rf"^(?:new file mode|new mode|index \S+) ?{SYMLINK}$", self.text, re.MULTILINE))
 
     @property
+    def is_binary(self) -> bool:
+        """git says only that the files differ."""
+        return self.text.endswith(" differ\n") and "\n@@ " not in self.text
+
+    @property
     def is_deletion(self) -> bool:
         """It removes the file."""
         return "\n+++ /dev/null" in self.text or "\ndeleted file mode" in self.text

@@ -14,7 +14,7 @@ PREPARE_TIMEOUT_SECONDS = 120.0
 ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff"
 GIT = (
     "git -c safe.directory=* -c core.autocrlf=false -c core.hooksPath=/dev/null -c core.fsmonitor=false "
-    "-c core.fileMode=true -c gc.auto=0"
+    "-c core.fileMode=true -c gc.auto=0 -c maintenance.auto=false"
 )
 IDENTITY = "-c user.name=sweyard -c user.email=sweyard@localhost -c commit.gpgsign=false"
 
