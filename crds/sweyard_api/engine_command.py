@@ -68,6 +68,8 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
         "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        # Its clients must be the first to close an idle connection: a request that meets a closing one is lost.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "120",
     }
     if not engine_uses_gpu(spec):
         environment["VLLM_CPU_KVCACHE_SPACE"] = str(math.ceil(quantity_value(spec.inference.cpu_kv_cache) / 2**30))

@@ -12,6 +12,8 @@ from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitEr
 RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 """503 is what vLLM says while it is paused for a weight update."""
 RETRY_SECONDS = 0.5
+KEEP_ALIVE_SECONDS = 3.0
+"""Of an idle connection; vLLM left to itself closes one after 5 s, and a request that meets that is lost."""
 REMEDY = "start vLLM with --logprobs-mode processed_logprobs and let nothing between strip response fields"
 
 
@@ -97,7 +99,8 @@ class VllmEngine:
     ) -> tuple[int | None, dict[str, Any] | None, str]:
         """(status, JSON of a 200, what was wrong otherwise)."""
         if self._http is None:
-            self._http = aiohttp.ClientSession(headers=self._headers, connector=aiohttp.TCPConnector(limit=0))
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
+            self._http = aiohttp.ClientSession(headers=self._headers, connector=connector)
         timeout = aiohttp.ClientTimeout(total=max(timeout_seconds, 0.001))
         try:
             async with self._http.request(method, self._url + path, json=body, timeout=timeout) as response:

@@ -17,6 +17,9 @@ from sweyard_trainer.gateway.admin_app import admin_app
 from sweyard_trainer.gateway.build import gateway_for
 from sweyard_trainer.gateway.public_app import public_app
 
+SERVER_KEEP_ALIVE_SECONDS = 120
+"""Longer than any client keeps an idle connection: a request must not meet the server's closing of it."""
+
 
 def main() -> None:
     """Serve until SIGTERM."""
@@ -42,7 +45,16 @@ async def serve(
 
     ports = [(public_app(gateway), port), (admin_app(gateway, make_engine), admin_port)]
     servers = [
-        uvicorn.Server(uvicorn.Config(app, host=host, port=number, log_level="warning", access_log=False))
+        uvicorn.Server(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=number,
+                log_level="warning",
+                access_log=False,
+                timeout_keep_alive=SERVER_KEEP_ALIVE_SECONDS,
+            )
+        )
         for app, number in ports
     ]
     tasks = [asyncio.create_task(server.serve()) for server in servers]

@@ -12,6 +12,9 @@ from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
 from sweyard_trainer.gateway.gateway import Gateway, SessionRecord, SessionUnknownError
 from sweyard_trainer.gateway.wire import decode_record
 
+KEEP_ALIVE_SECONDS = 15.0
+"""Of an idle connection; far less than the gateway's own patience, since calls are never sent twice."""
+
 
 class GatewayClient(Protocol):
     """What a rollout worker needs of a gateway."""
@@ -164,7 +167,7 @@ class HttpGateway:
 
     def _client(self) -> aiohttp.ClientSession:
         if self._http is None:
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
             self._http = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
         return self._http
 

@@ -46,7 +46,7 @@ class RunProgress:
             self._phases["warmup"].done = self._phases["warmup"].total
         for results in state.evaluations.values():
             self._phases["evaluation"].done += sum(result["attempts"] for result in results)
-            self._metrics |= {f"eval/{result['source']}": result["solved_fraction"] for result in results}
+            self._metrics |= {f"eval/{result['source']}": _shown(result["solved_fraction"]) for result in results}
         self.update(step=state.step)
 
     def advance(self, phase: str, units: int, seconds: float) -> None:
@@ -71,7 +71,7 @@ class RunProgress:
             "infraFailureFraction": "rollout/infra_failure_fraction",
             "loss": "train/loss",
         }
-        told = {ours: figures[theirs] for ours, theirs in names.items() if theirs in figures}
+        told = {ours: _shown(figures[theirs]) for ours, theirs in names.items() if theirs in figures}
         self._metrics |= told
         logger.info("step %d of %d: %s", step, self._total_steps, _in_words(told))
         self.update(step=step)
@@ -79,7 +79,7 @@ class RunProgress:
     def evaluated(self, solved_fractions: dict[str, float]) -> None:
         """An evaluation ended."""
         logger.info("solved: %s", _in_words(solved_fractions))
-        self._metrics |= {f"eval/{source}": fraction for source, fraction in solved_fractions.items()}
+        self._metrics |= {f"eval/{source}": _shown(fraction) for source, fraction in solved_fractions.items()}
         self.update()
 
     def finish(self) -> None:
@@ -95,6 +95,11 @@ class RunProgress:
     async def flush(self) -> None:
         """See ProgressReporter.flush."""
         await self._reporter.flush()
+
+
+def _shown(figure: float) -> float:
+    """As columns of `kubectl get` show it; metrics.jsonl has the full figure."""
+    return round(figure, 4)
 
 
 def _in_words(figures: dict[str, float]) -> str:
