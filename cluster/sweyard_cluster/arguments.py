@@ -64,6 +64,10 @@ def parser() -> argparse.ArgumentParser:
     build_images.add_argument("--all", action="store_true", help=f"the small ones: {', '.join(small_images())}")
     task_images = image_commands.add_parser("tasks", help="images of a data set's repositories, each printed")
     task_images.add_argument("dataset", type=Path, metavar="FOLDER", help="as `sweyard tasks make` writes it")
+    push = image_commands.add_parser("push", help="copy local images to a registry of yours; each name printed")
+    push.add_argument("--registry", required=True, metavar="HOST[/PATH]", help="where you may push")
+    push.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
+    push.add_argument("images", nargs="+", metavar="IMAGE")
     for command in (build_images, task_images):
         command.add_argument("--checkout", type=Path, default=Path(), help="where the sources are (default: here)")
 

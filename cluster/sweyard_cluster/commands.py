@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from . import faults, lifecycle, loading
 from .errors import ClusterError
+from .host import ensure_packages
 from .image_builders import choose_builder
 from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
@@ -98,6 +99,17 @@ def images_tasks(tool: Tool, arguments: argparse.Namespace) -> None:
         print(f"{repository} {image}")
 
 
+def images_push(tool: Tool, arguments: argparse.Namespace) -> None:
+    builder = choose_builder(tool.cache, tool.progress)
+    ensure_packages({"skopeo": "skopeo"}, tool.progress)
+    for wanted in arguments.images:
+        for image, source in loading.sources(wanted, builder).items():
+            name = f"{arguments.registry}/{loading.name_in_cluster(image)}"
+            with tool.progress.step(f"pushing {image}"):
+                digest = loading.push(source, name, plain_http=arguments.plain_http)
+            print(f"{name}@{digest}")
+
+
 def images_build(tool: Tool, arguments: argparse.Namespace) -> None:
     names = small_images() if arguments.all else arguments.names
     if not names:
@@ -127,6 +139,7 @@ def build(tool: Tool, arguments: argparse.Namespace) -> None:
 
 IMAGE_COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
     "build": images_build,
+    "push": images_push,
     "tasks": images_tasks,
 }
 COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {

@@ -44,13 +44,12 @@ def sources(image: str, builder: Builder) -> dict[str, str]:
     raise ClusterError(f"{image!r} is neither a file nor a local image; build it, or name an archive")
 
 
-def push(source: str, destination: str) -> str:
-    """Copy into the cluster's registry, which speaks plain HTTP on an address of this machine; the image's digest."""
+def push(source: str, destination: str, *, plain_http: bool = True) -> str:
+    """Copy into a registry, by default the cluster's, which speaks plain HTTP; the image's digest."""
     with tempfile.NamedTemporaryFile("r") as digest:
-        command = ["skopeo", "copy", "--quiet", "--dest-tls-verify=false", "--digestfile", digest.name]
-        done = subprocess.run(
-            [*command, source, f"docker://{destination}"], capture_output=True, text=True, check=False
-        )
+        tls = ["--dest-tls-verify=false"] if plain_http else []
+        command = ["skopeo", "copy", "--quiet", *tls, "--digestfile", digest.name, source, f"docker://{destination}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ClusterError(f"cannot load {source}: {done.stderr.strip()[-500:]}")
         return digest.read().strip()
