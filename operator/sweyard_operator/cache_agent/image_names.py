@@ -2,11 +2,19 @@
 
 
 def normalize(image: str) -> str:
-    """The full form of a reference (host, path, tag or digest), by the rules of the distribution reference grammar."""
+    """The full form of a reference (host, path, tag or digest), by the rules of the distribution reference grammar.
+
+    Beside a digest the tag says nothing, and runtimes drop it.
+    """
     host, slash, rest = image.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost"):
         host, rest = "docker.io", image if slash else f"library/{image}"
-    return f"{host}/{rest}"
+    name, at, digest = rest.partition("@")
+    path, slash, last = name.rpartition("/")
+    repository, colon, tag = last.partition(":")
+    if at:
+        return f"{host}/{path}{slash}{repository}@{digest}"
+    return f"{host}/{path}{slash}{repository}:{tag if colon else 'latest'}"
 
 
 def registry_host(image: str) -> str:
