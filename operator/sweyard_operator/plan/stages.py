@@ -10,6 +10,9 @@ from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.stage import Stage
 from sweyard_operator.resources import Manifest
 
+POOL_STARTING = "SandboxesStarting"
+"""A pool's reason while nothing is wrong: under a trainer, which uses sandboxes up as fast as they start, the usual."""
+
 
 def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
     """ImagesReady: the cache's word, where there is a cache."""
@@ -33,7 +36,7 @@ def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
 
 
 def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
-    """SandboxesReady: the pool's word."""
+    """SandboxesReady: the pool's word; a trainer at work waits for single sandboxes itself."""
     kind, pool = ConditionType.SANDBOXES_READY, snapshot.rollout_pool
     if not run.has_pool:
         return Stage(kind, True, Reason.NOT_NEEDED, f"sandboxes run by the {run.config.sandboxes.runtime} runtime")
@@ -41,7 +44,7 @@ def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
         return _missing(kind, "RolloutPool", run.pool, is_shared=not run.owns_pool)
     ready = _condition(pool, "Ready")
     message = f"RolloutPool {run.pool}: {ready.get('message', 'has not reported yet')}"
-    if ready.get("status") == "True":
+    if ready.get("status") == "True" or (snapshot.jobs and ready.get("reason") == POOL_STARTING):
         return Stage(kind, True, Reason.READY, message)
     return Stage(kind, False, Reason.POOL_NOT_READY, message)
 

@@ -282,3 +282,16 @@ def test_a_settled_run_writes_nothing(running: Make) -> None:
     assert not plan.delete
     assert not plan.events
     assert {key: value for key, value in (plan.status or {}).items() if value is not None} == world.run["status"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "ready"),
+    [pytest.param("SandboxesStarting", "True", id="churn"), pytest.param("ImagePull", "False", id="trouble")],
+)
+def test_under_a_trainer_only_trouble_makes_sandboxes_unready(running: Make, reason: str, ready: str) -> None:
+    world = running()
+    pool = world.objects[ROLLOUT_POOLS, "demo"]
+    condition = {"type": "Ready", "status": "False", "reason": reason, "message": "1 of 9 wanted sandboxes are ready"}
+    pool["status"] = {"conditions": [condition]}
+    world.settle()
+    assert world.condition("SandboxesReady")["status"] == ready
