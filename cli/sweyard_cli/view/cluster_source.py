@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubernetes import client
+from kubernetes import client, config
 
 from sweyard_api.constants import GROUP, VERSION
 from sweyard_cli.errors import UserError
@@ -37,6 +37,14 @@ class ClusterRunSource:
                 return None
             raise UserError(f"The API server answered {error.status} {error.reason} for {plural}/{name}") from error
         return dict(found)
+
+
+def connect_custom_objects(kubeconfig: str | None) -> client.CustomObjectsApi:
+    """The API of our kinds, by a kubeconfig (None: the usual one). Raises UserError if it cannot be read."""
+    try:
+        return client.CustomObjectsApi(config.new_client_from_config(kubeconfig))
+    except config.ConfigException as error:
+        raise UserError(f"kubeconfig {kubeconfig or 'of this user'} cannot be used: {error}") from error
 
 
 def snapshot_of_run(run: Mapping[str, Any], pool: Mapping[str, Any] | None) -> RunSnapshot:

@@ -79,6 +79,13 @@ def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task
         yield task.model_copy(update={"image": _absolute(task.image, path.parent.resolve())})
 
 
+def load_all_tasks(dataset: Path) -> list[Task]:
+    """Every task of a folder or file, practice included, images as they are written. Raises DatasetError."""
+    path = find_dataset(str(dataset.absolute()), ())
+    assert path is not None, "a path is no hub id"
+    return list(adapt_rows(read_rows(path), "auto", _complain))
+
+
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a JSONL file, gzipped or not."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()

@@ -1,0 +1,95 @@
+"""`sweyard demo --cluster native|kind|existing`: the same TrainingRun under the operator on a real Kubernetes."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweyard_api.yaml_text import load_document
+from sweyard_cli.demo.cluster_commands import Commands, host_commands, timed
+from sweyard_cli.demo.cluster_files import fetch_run_files
+from sweyard_cli.demo.cluster_install import (
+    NAMESPACE,
+    apply,
+    chart_values,
+    install_chart,
+    make_namespace,
+    remove_earlier_run,
+)
+from sweyard_cli.demo.cluster_run import shortened
+from sweyard_cli.demo.cluster_targets import Target, make_target
+from sweyard_cli.view.cluster_source import ClusterRunSource, connect_custom_objects
+from sweyard_cli.view.live import follow
+from sweyard_cli.view.snapshot import RunSnapshot
+
+COMPONENT_IMAGES = {"operator": "operator", "cacheAgent": "cache-agent"}
+"""Our images by their names in the chart."""
+POLL_SECONDS = 2.0
+
+
+def run_cluster_demo(
+    choice: str, file: Path, dataset: Path, output: Path, checkout: Path, registry: str, console: Console
+) -> RunSnapshot:
+    """Cluster, images, chart, data set, run; what it wrote lies in `output` at the end.
+
+    Raises UserError with a sentence where the choice cannot work, or a command fails.
+    """
+    target = make_target(choice, checkout, output.parent / ".demo", registry)
+    target.check()
+    with timed(console, f"cluster ({choice})"):
+        commands = target.start(host_commands(console))
+    runner = "base" if target.mounts_checkout else "trainer"
+    with timed(console, "images"):
+        images, task_images = _bring_images(commands, target, runner, dataset, checkout)
+    with timed(console, "operator"):
+        values = chart_values(images, checkout if target.mounts_checkout else None)
+        install_chart(commands, checkout / "charts" / "sweyard", values)
+    run = shortened(load_document(file.read_text(encoding="utf-8")))
+    name = str(run["metadata"]["name"])
+    with timed(console, "data set"):
+        make_namespace(commands)
+        remove_earlier_run(commands, name)
+        push_dataset(commands, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
+    final = _run(commands, run, output, console)
+    with timed(console, "files of the run"):
+        fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
+    return final
+
+
+def _bring_images(
+    commands: Commands, target: Target, runner: str, dataset: Path, checkout: Path
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Names that pods use: of the components, as the chart calls them, and of the tasks by repository."""
+    wanted = {**COMPONENT_IMAGES, "trainer": runner}
+    commands.cluster_tool("images", "build", *wanted.values(), "--checkout", str(checkout))
+    told = commands.cluster_tool("images", "tasks", str(dataset), "--checkout", str(checkout))
+    tasks = dict(line.split() for line in told.splitlines())
+    local = [f"localhost/sweyard/{name}:dev" for name in wanted.values()]
+    brought = target.bring(commands, [*local, *tasks.values()])
+    return dict(zip(wanted, brought, strict=False)), dict(zip(tasks, brought[len(wanted) :], strict=True))
+
+
+def push_dataset(commands: Commands, name: str, dataset: Path, images: Mapping[str, str]) -> None:
+    """The ConfigMap that the run's tasks come from."""
+    from sweyard_sandbox.tasks.config_map import to_config_map
+    from sweyard_sandbox.tasks.load import load_all_tasks
+
+    manifest = to_config_map(name, load_all_tasks(dataset), images)
+    manifest["metadata"]["namespace"] = NAMESPACE
+    apply(commands, manifest)
+
+
+def _run(commands: Commands, run: Mapping[str, Any], output: Path, console: Console) -> RunSnapshot:
+    """Apply and follow to the end; interrupting leaves the run to the cluster."""
+    import yaml
+
+    output.mkdir(parents=True, exist_ok=True)
+    manifest = output / "trainingrun.yaml"
+    manifest.write_text(yaml.safe_dump(dict(run), sort_keys=False), encoding="utf-8")
+    commands.run("kubectl", "-n", NAMESPACE, "apply", "-f", str(manifest))
+    name = str(run["metadata"]["name"])
+    source = ClusterRunSource(connect_custom_objects(commands.environment["KUBECONFIG"]), NAMESPACE, name)
+    console.print(f"[dim]$ kubectl -n {NAMESPACE} get tr,rp,ic   # in another terminal[/dim]", highlight=False)
+    return follow(source, console, poll_seconds=POLL_SECONDS, sleep=time.sleep)

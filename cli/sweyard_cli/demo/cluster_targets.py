@@ -1,0 +1,161 @@
+"""Where the demo's cluster comes from: a native one, kind, or one that exists."""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sweyard_cli.demo.cluster_commands import Commands, find_program
+from sweyard_cli.errors import UserError
+
+CLUSTER_NAME = "demo"
+KIND_NAME = "sweyard-demo"
+OTHER_CHOICES = "CLUSTER=none needs neither cluster nor root"
+
+
+class Target(Protocol):
+    """One kind of cluster."""
+
+    @property
+    def mounts_checkout(self) -> bool:
+        """Whether its nodes see this machine's directories, so that no trainer image is needed."""
+        ...
+
+    def check(self) -> None:
+        """Raises UserError saying why this choice cannot work here and what would."""
+        ...
+
+    def start(self, commands: Commands) -> Commands:
+        """Make the cluster, or find it; commands that reach it."""
+        ...
+
+    def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
+        """Make local images available to its pods; the names that pods use, in the same order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Native:
+    """`python -m sweyard_cluster`: real nodes in namespaces of this machine."""
+
+    mounts_checkout: bool = True
+
+    def check(self) -> None:
+        if platform.system() != "Linux":
+            raise UserError(f"CLUSTER=native needs Linux, this is {platform.system()}: use CLUSTER=kind with Docker")
+        if os.geteuid() != 0:
+            raise UserError(
+                f"CLUSTER=native needs root for its nodes' namespaces, this is user {os.geteuid()}: run it as root, "
+                f"or CLUSTER=kind with Docker; {OTHER_CHOICES}"
+            )
+
+    def start(self, commands: Commands) -> Commands:
+        commands.cluster_tool("up", "--name", CLUSTER_NAME)
+        programs = commands.cluster_tool("build", "control-plane", "helm").split()
+        path = os.pathsep.join([*sorted({str(Path(program).parent) for program in programs}), os.environ["PATH"]])
+        kubeconfig = commands.cluster_tool("kubeconfig", "--name", CLUSTER_NAME).strip()
+        return commands.with_environment(KUBECONFIG=kubeconfig, PATH=path)
+
+    def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
+        return commands.cluster_tool("load", "--pin", "--name", CLUSTER_NAME, *images).split()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """kind: nodes that are Docker containers."""
+
+    checkout: Path
+    state: Path
+    """Directory for the kubeconfig."""
+    mounts_checkout: bool = True
+
+    def check(self) -> None:
+        remedy = f"install it, or use CLUSTER=native as root on Linux; {OTHER_CHOICES}"
+        find_program("docker", remedy)
+        if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
+            raise UserError(f"CLUSTER=kind: no Docker engine answers (`docker version` fails): start it; {remedy}")
+        find_program("kind", remedy)
+        find_program("kubectl", remedy)
+
+    def start(self, commands: Commands) -> Commands:
+        if KIND_NAME not in commands.run("kind", "get", "clusters", shown=False).split():
+            config = kind_config(host_paths(self.checkout))
+            commands.run("kind", "create", "cluster", "--name", KIND_NAME, "--config", "-", input_text=config)
+        self.state.mkdir(parents=True, exist_ok=True)
+        kubeconfig = self.state / "kind.kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(commands.run("kind", "get", "kubeconfig", "--name", KIND_NAME, shown=False))
+        return commands.with_environment(KUBECONFIG=str(kubeconfig))
+
+    def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
+        """Under tags made of the images' ids: a node keeps what it has of an unchanged name."""
+        names = []
+        for image in images:
+            digest = commands.run("docker", "image", "inspect", "--format", "{{.Id}}", image, shown=False).strip()
+            name = f"{image.rpartition(':')[0]}:{digest.removeprefix('sha256:')[:12]}"
+            commands.run("docker", "tag", image, name, shown=False)
+            names.append(name)
+        commands.run("kind", "load", "docker-image", "--name", KIND_NAME, *names)
+        return names
+
+
+@dataclass(frozen=True)
+class Existing:
+    """The cluster of the current kubeconfig; images go through a registry that it can pull from."""
+
+    registry: str
+    mounts_checkout: bool = False
+
+    def check(self) -> None:
+        find_program("kubectl", "install it, with a kubeconfig of the cluster")
+        find_program("helm", "install it")
+        if not self.registry:
+            raise UserError(
+                "CLUSTER=existing needs REGISTRY, a registry that you can push to and the cluster can pull from: "
+                "make demo CLUSTER=existing REGISTRY=registry.example.com/you"
+            )
+
+    def start(self, commands: Commands) -> Commands:
+        commands.run("kubectl", "version")
+        return commands
+
+    def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
+        return commands.cluster_tool("images", "push", "--registry", self.registry, *images).split()
+
+
+def make_target(choice: str, checkout: Path, state: Path, registry: str) -> Target:
+    """Raises UserError for a choice that is none."""
+    targets: dict[str, Target] = {
+        "native": Native(),
+        "kind": Kind(checkout, state),
+        "existing": Existing(registry),
+    }
+    if choice not in targets:
+        raise UserError(f"CLUSTER={choice} is not one of none, {', '.join(targets)}")
+    return targets[choice]
+
+
+def host_paths(checkout: Path) -> list[str]:
+    """Directories that pods need to run this environment: the checkout with its .venv, and the interpreter's own.
+
+    Raises UserError where the interpreter is the system's and not that of the image.
+    """
+    prefix = Path(sys.base_prefix).resolve()
+    if prefix != Path("/usr"):
+        return [str(checkout), str(prefix)]
+    if sys.version_info[:2] != (3, 11):
+        raise UserError(
+            f"the environment's Python is this system's {platform.python_version()} in /usr, and the demo's image has "
+            "3.11: make the environment with a Python of its own, UV_PYTHON_PREFERENCE=only-managed make clean venv"
+        )
+    return [str(checkout)]
+
+
+def kind_config(paths: Sequence[str]) -> str:
+    """One node that sees `paths` of this machine."""
+    mounts = "".join(f"  - hostPath: {path}\n    containerPath: {path}\n    readOnly: true\n" for path in paths)
+    return "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n  extraMounts:\n" + mounts
