@@ -8,9 +8,10 @@ Invariants every implementation keeps (tests/sandbox/contract):
 - what the sandbox's own death causes is InfrastructureError, never a Result.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 DEFAULT_OUTPUT_CAP_BYTES = 1_000_000
 
@@ -79,6 +80,17 @@ class Sandbox(Protocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+@runtime_checkable
+class ForksPython(Protocol):
+    """What a sandbox may offer besides: Python programs without the cost of starting an interpreter."""
+
+    async def run_python(
+        self, archive: str, arguments: Sequence[str], *, timeout_seconds: float, output_cap_bytes: int
+    ) -> Result:
+        """As `run` of `python3 -I archive arguments`; `archive` is a zip file in the sandbox. Raises as `run` does."""
+        ...
 
 
 class Runtime(Protocol):

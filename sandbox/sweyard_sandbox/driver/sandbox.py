@@ -79,7 +79,7 @@ class DriverSandbox:
         return await self._client.run(
             command,
             timeout_seconds=timeout_seconds,
-            prelude=_build_prelude(cwd, env or {}, user),
+            prelude=build_prelude(cwd, env or {}, user),
             output_cap_bytes=output_cap_bytes,
         )
 
@@ -132,8 +132,8 @@ class DriverSandbox:
         await self.close()
 
 
-def _build_prelude(cwd: str | None, env: dict[str, str], user: str | None) -> str:
-    """Shell lines for the driver's own shell, before the command."""
+def build_prelude(cwd: str | None, env: dict[str, str], user: str | None) -> str:
+    """Shell lines to be evaluated before the command; with `user` they change $launch, which starts it."""
     lines = []
     if user is not None:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", user):

@@ -11,7 +11,7 @@ from sweyard_sandbox.grading.bundle import harness_zip
 from sweyard_sandbox.grading.canary import Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.protect import Kept, keep_work
-from sweyard_sandbox.runtime import Result, Runtime, Sandbox
+from sweyard_sandbox.runtime import ForksPython, Result, Runtime, Sandbox
 from sweyard_sandbox.tasks.task import Task
 
 ACQUIRE_DEADLINE_SECONDS = 600.0
@@ -66,8 +66,12 @@ async def _run_harness(
     await sandbox.write(f"{folder}/harness.pyz", harness_zip())
     await sandbox.write(f"{folder}/specification.json", json.dumps(specification).encode(), mode=0o600)
     await sandbox.write(f"{folder}/nonce", nonce.encode(), mode=0o600)
-    python = task.grading.get("python", "python3")
-    command = f"exec {python} -I {folder}/harness.pyz {folder}/specification.json {folder}/nonce"
+    archive, *arguments = (f"{folder}/{name}" for name in ("harness.pyz", "specification.json", "nonce"))
+    if isinstance(sandbox, ForksPython) and "python" not in task.grading:
+        return await sandbox.run_python(
+            archive, arguments, timeout_seconds=timeout_seconds, output_cap_bytes=REPORT_CAP_BYTES
+        )
+    command = " ".join(["exec", task.grading.get("python", "python3"), "-I", archive, *arguments])
     return await sandbox.run(command, timeout_seconds=timeout_seconds, output_cap_bytes=REPORT_CAP_BYTES)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 
@@ -33,7 +33,7 @@ async def runtime() -> AsyncIterator[LocalRuntime]:
 
 
 @pytest.fixture
-async def sandbox(runtime: LocalRuntime, tree: Path) -> AsyncIterator[DriverSandbox]:
+async def sandbox(runtime: LocalRuntime, tree: Path) -> AsyncIterator[Sandbox]:
     async with await runtime.acquire(f"dir:{tree}", deadline_seconds=10) as made:
         yield made
 
@@ -48,7 +48,7 @@ async def sandbox(runtime: LocalRuntime, tree: Path) -> AsyncIterator[DriverSand
         pytest.param("for p in $(seq 1 40000); do kill -9 $p; done", id="by-every-pid"),
     ],
 )
-async def test_the_harness_survives_a_killing_agent(sandbox: DriverSandbox, attack: str) -> None:
+async def test_the_harness_survives_a_killing_agent(sandbox: Sandbox, attack: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         canary = subprocess.Popen(
             [sys.executable, "-c", "import time; time.sleep(60)", "harness-canary"], pass_fds=[server.fileno()]
@@ -62,7 +62,7 @@ async def test_the_harness_survives_a_killing_agent(sandbox: DriverSandbox, atta
     assert (await sandbox.run("echo alive", timeout_seconds=10)).text == "alive\n"
 
 
-async def test_nothing_listens_for_it_and_nothing_answers(sandbox: DriverSandbox) -> None:
+async def test_nothing_listens_for_it_and_nothing_answers(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
@@ -70,12 +70,12 @@ async def test_nothing_listens_for_it_and_nothing_answers(sandbox: DriverSandbox
     assert "ConnectionRefusedError" in result.text
 
 
-async def test_its_own_loopback_works_on_any_port(sandbox: DriverSandbox) -> None:
+async def test_its_own_loopback_works_on_any_port(sandbox: Sandbox) -> None:
     code = "import socket; s = socket.create_server(('127.0.0.1', 80)); socket.create_connection(('127.0.0.1', 80))"
     assert (await sandbox.run(f'python3 -c "{code}"', timeout_seconds=20)).exit_code == 0
 
 
-async def test_files_of_the_machine_are_hidden_or_read_only(sandbox: DriverSandbox, tmp_path: Path) -> None:
+async def test_files_of_the_machine_are_hidden_or_read_only(sandbox: Sandbox, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("key")
     for command in (f"cat {secret}", "cat /etc/shadow", f"ls {Path.home()}/.ssh", "cat /proc/1/root/etc/shadow"):
@@ -94,7 +94,7 @@ async def test_files_of_the_machine_are_hidden_or_read_only(sandbox: DriverSandb
     assert not Path(sys.prefix, "x").exists()
 
 
-async def test_home_is_a_new_one(sandbox: DriverSandbox) -> None:
+async def test_home_is_a_new_one(sandbox: Sandbox) -> None:
     await sandbox.run("echo mine >~/.sweyard-test-file", timeout_seconds=10)
     assert (await sandbox.run("cat ~/.sweyard-test-file", timeout_seconds=10)).text == "mine\n"
     assert not (Path.home() / ".sweyard-test-file").exists()
@@ -109,14 +109,14 @@ async def test_the_harness_environment_is_not_seen(
         assert "very-secret" not in result.text
 
 
-async def test_the_tree_is_never_changed(sandbox: DriverSandbox, tree: Path) -> None:
+async def test_the_tree_is_never_changed(sandbox: Sandbox, tree: Path) -> None:
     command = "echo y >>package/code.py; mv package moved; python3 -c \"import os; os.rename('moved', 'again')\"; ls"
     assert (await sandbox.run(command, timeout_seconds=10)).text == "again\n"
     assert (tree / "package" / "code.py").read_text() == "x = 1\n"
     assert [path.name for path in tree.iterdir()] == ["package"]
 
 
-async def test_a_full_disk_is_the_sandboxes_own(sandbox: DriverSandbox) -> None:
+async def test_a_full_disk_is_the_sandboxes_own(sandbox: Sandbox) -> None:
     before = os.statvfs("/tmp").f_bfree
     result = await sandbox.run("head -c 300000000 /dev/zero >/testbed/big", timeout_seconds=60)
     assert "No space left" in result.text
@@ -128,7 +128,7 @@ async def test_a_full_disk_is_the_sandboxes_own(sandbox: DriverSandbox) -> None:
     assert caught.value.reason is FailureReason.DISK_FULL
 
 
-async def test_daemons_stay_until_the_end_and_zombies_do_not(sandbox: DriverSandbox) -> None:
+async def test_daemons_stay_until_the_end_and_zombies_do_not(sandbox: Sandbox) -> None:
     zombies = "grep -l 'State:.Z' /proc/[0-9]*/status | wc -l"
     for _ in range(100):
         await sandbox.run("sleep 300 & (sh -c 'true &' &)", timeout_seconds=10)
@@ -228,7 +228,7 @@ def test_caps_are_rounded_up(cpus: float, count: str) -> None:
     assert build_thread_caps(cpus)["GOMAXPROCS"] == count
 
 
-async def test_a_command_holds_no_channel_to_the_host(sandbox: DriverSandbox) -> None:
+async def test_a_command_holds_no_channel_to_the_host(sandbox: Sandbox) -> None:
     listing = "for number in $(ls /proc/$$/fd /proc/self/fd | sort -u); do readlink /proc/$$/fd/$number; done"
     result = await sandbox.run(listing, timeout_seconds=10)
     assert "/dev/null" in result.text

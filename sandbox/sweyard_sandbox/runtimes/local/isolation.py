@@ -22,8 +22,6 @@ _ETC = (
     *("localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "services", "ssl"),
     "timezone",
 )
-SPOOL = "/run/sweyard"
-"""Where the driver keeps what it has not yet handed over."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
@@ -57,9 +55,6 @@ def build_root(layout: Layout, *, privileged: bool) -> None:
     for path, mode in (("tmp", 0o1777), ("var/tmp", 0o1777), ("run", 0o755), ("root", 0o700), ("home", 0o755)):
         os.makedirs(f"{root}/{path}", exist_ok=True)
         os.chmod(f"{root}/{path}", mode)
-    # A file system of its own: a full disk must not take the channel away.
-    os.makedirs(root + SPOOL)
-    kernel.mount("tmpfs", root + SPOOL, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"size={layout.memory_bytes}")
     _show_task(layout, privileged=privileged)
     _make_devices(root)
     _make_proc(root)

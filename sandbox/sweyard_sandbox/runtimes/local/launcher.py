@@ -15,6 +15,8 @@ from sweyard_sandbox.runtimes.local.isolation import Layout
 
 _MAX_ANSWER_BYTES = 65_536
 _RECEIVE_BYTES = 262_144
+_HARMLESS_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+"""All that the spawner, and hence the memory of sandboxes, gets of the host's environment."""
 
 
 class SocketChannel:
@@ -57,9 +59,9 @@ class Launcher:
 
     async def spawn(
         self, argv: list[str], *, layout: Layout | None, environment: dict[str, str], directory: str
-    ) -> tuple[int, SocketChannel]:
+    ) -> tuple[int, socket.socket]:
         """A new sandbox's first process and its stream. Raises OSError with the step that the system refused."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET if layout else socket.SOCK_STREAM)
         ours.setblocking(False)
         request = {
             "op": "spawn",
@@ -78,7 +80,7 @@ class Launcher:
         if "error" in answer:
             ours.close()
             raise OSError(answer["error"])
-        return answer["pid"], SocketChannel(ours)
+        return answer["pid"], ours
 
     async def kill(self, pid: int) -> None:
         """End a sandbox with all its processes."""
@@ -124,6 +126,7 @@ class Launcher:
                     pass_fds=[theirs.fileno()],
                     stdin=asyncio.subprocess.DEVNULL,
                     start_new_session=True,
+                    env={name: os.environ[name] for name in _HARMLESS_VARIABLES if name in os.environ},
                 )
             self._control = ours
         return self._control

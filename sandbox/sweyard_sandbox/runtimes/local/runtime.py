@@ -18,11 +18,12 @@ from pathlib import Path
 
 from sweyard_sandbox.driver.channel import Channel, ChannelError
 from sweyard_sandbox.driver.client import DriverClient
-from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.driver.wire import BOOTSTRAP
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
-from sweyard_sandbox.runtimes.local.isolation import SPOOL, Layout
-from sweyard_sandbox.runtimes.local.launcher import Launcher
+from sweyard_sandbox.runtime import Sandbox
+from sweyard_sandbox.runtimes.local.isolation import Layout
+from sweyard_sandbox.runtimes.local.launcher import Launcher, SocketChannel
+from sweyard_sandbox.runtimes.local.sandbox import LocalSandbox
 from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 
@@ -63,9 +64,9 @@ class LocalRuntime:
         self._free = asyncio.Semaphore(self._config.max_sandboxes)
         self._scratch: str | None = None
         self._isolated: bool | None = None
-        self._open: set[DriverSandbox] = set()
+        self._open: set[Sandbox] = set()
 
-    async def acquire(self, image: str, *, deadline_seconds: float) -> DriverSandbox:
+    async def acquire(self, image: str, *, deadline_seconds: float) -> Sandbox:
         """A fresh sandbox of `image` (`dir:PATH`)."""
         tree = self._resolve(image)
         try:
@@ -104,7 +105,7 @@ class LocalRuntime:
             raise ValueError(f"image {image!r}: there is no directory {tree}")
         return tree.resolve()
 
-    async def _start(self, tree: Path) -> DriverSandbox:
+    async def _start(self, tree: Path) -> Sandbox:
         if self._scratch is None:
             self._scratch = tempfile.mkdtemp(prefix="sweyard-")
             os.mkdir(f"{self._scratch}/root")
@@ -125,54 +126,34 @@ class LocalRuntime:
         self._isolated = False
         return await self._start_unisolated(tree, secret)
 
-    async def _start_isolated(self, tree: Path, secret: str) -> DriverSandbox:
+    async def _start_isolated(self, tree: Path, secret: str) -> LocalSandbox:
         config = self._config
         paths = tuple(dict.fromkeys(path for path in config.read_only_paths if os.path.lexists(path)))
         layout = Layout(f"{self._scratch}/root", str(tree), config.working_directory, paths, config.memory_bytes)
-        environment = self._build_environment(home="/root") | {"SWEYARD_SPOOL": SPOOL}
-        return await self._launch(secret, layout, environment, config.working_directory)
+        environment = self._build_environment(home="/root")
+        pid, stream = await self._launcher.spawn(
+            [], layout=layout, environment=environment, directory=config.working_directory
+        )
+        sandbox = LocalSandbox(f"local-{secret[:6]}", secret, pid, stream, lambda: self._destroy(sandbox, pid))
+        self._open.add(sandbox)
+        return sandbox
 
-    async def _start_unisolated(self, tree: Path, secret: str) -> DriverSandbox:
+    async def _start_unisolated(self, tree: Path, secret: str) -> TranslatingSandbox:
         home = f"{self._scratch}/{secret}"
         await asyncio.to_thread(shutil.copytree, tree, f"{home}/work", symlinks=True)
         os.makedirs(f"{home}/tmp")
         environment = self._build_environment(home=f"{home}/tmp")
         environment |= {"TMPDIR": f"{home}/tmp", "SWEYARD_SPOOL": f"{home}/spool"}
-        return await self._launch(secret, None, environment, f"{home}/work", scratch=home)
-
-    def _build_environment(self, *, home: str) -> dict[str, str]:
-        return {
-            "PATH": self._config.search_path,
-            "HOME": home,
-            "LANG": "C.UTF-8",
-            "USER": "root",
-        } | build_thread_caps(self._config.cpus)
-
-    async def _launch(
-        self,
-        secret: str,
-        layout: Layout | None,
-        environment: dict[str, str],
-        directory: str,
-        *,
-        scratch: str | None = None,
-    ) -> DriverSandbox:
         argv = ["/bin/sh", "-c", BOOTSTRAP]
-        pid, channel = await self._launcher.spawn(argv, layout=layout, environment=environment, directory=directory)
-        client = DriverClient(_Process(pid, channel), secret)
+        pid, stream = await self._launcher.spawn(argv, layout=None, environment=environment, directory=f"{home}/work")
+        client = DriverClient(_Process(pid, SocketChannel(stream)), secret)
 
         async def destroy() -> None:
-            self._open.discard(sandbox)
-            self._free.release()
-            await self._launcher.kill(pid)
-            if scratch is not None:
-                await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+            await self._destroy(sandbox, pid)
+            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
 
         name = f"local-{secret[:6]}"
-        if scratch is None:
-            sandbox = DriverSandbox(name, client, destroy)
-        else:
-            sandbox = TranslatingSandbox(name, client, destroy, self._config.working_directory, directory)
+        sandbox = TranslatingSandbox(name, client, destroy, self._config.working_directory, f"{home}/work")
         self._open.add(sandbox)
         try:
             await client.open()
@@ -182,6 +163,19 @@ class LocalRuntime:
             await self._launcher.kill(pid)
             raise OSError(str(error)) from error
         return sandbox
+
+    async def _destroy(self, sandbox: Sandbox, pid: int) -> None:
+        self._open.discard(sandbox)
+        self._free.release()
+        await self._launcher.kill(pid)
+
+    def _build_environment(self, *, home: str) -> dict[str, str]:
+        return {
+            "PATH": self._config.search_path,
+            "HOME": home,
+            "LANG": "C.UTF-8",
+            "USER": "root",
+        } | build_thread_caps(self._config.cpus)
 
 
 class _Process:

@@ -1,9 +1,11 @@
 """The process that forks sandboxes: small and single-threaded, so a fork takes a millisecond and is safe.
 
 Run as `python -m sweyard_sandbox.runtimes.local.spawner FD` with FD a SOCK_SEQPACKET socket. Requests are JSON:
-{"op": "spawn", "layout": {...} or null, "argv": [...], "environment": {...}, "directory": "..."} with one descriptor,
-the sandbox's stdin and stdout; {"op": "kill", "pid": n}. Answers: {"pid": n}, {"killed": n} or {"error": "..."}.
-All sandboxes die with it, and it ends when the other side of the socket closes.
+{"op": "spawn", "layout": {...} or null, "argv": [...], "environment": {...}, "directory": "..."} with one descriptor;
+{"op": "kill", "pid": n}. Answers: {"pid": n}, {"killed": n} or {"error": "..."}.
+With a layout the child becomes an isolated sandbox's first process, which serves the descriptor (first_process.py);
+without, `argv` is executed with the descriptor as stdin and stdout. All sandboxes die with the spawner, and it ends
+when the other side of the socket closes. Its environment must hold nothing that a sandbox may not know.
 """
 
 import contextlib
@@ -15,7 +17,9 @@ import sys
 from typing import Any
 
 from sweyard_sandbox.runtimes.local import kernel
+from sweyard_sandbox.runtimes.local.first_process import FirstProcess
 from sweyard_sandbox.runtimes.local.isolation import NAMESPACES, Layout, build_root
+from sweyard_sandbox.runtimes.local.warm_python import warm_up
 
 _MAX_REQUEST_BYTES = 200_000
 _NUM_IDS = 65_536
@@ -26,6 +30,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     # Commands must not inherit the channel on which this process answers the host.
     control.set_inheritable(False)
+    warm_up()
     alive: set[int] = set()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, _MAX_REQUEST_BYTES, 1)
@@ -102,7 +107,7 @@ def _write(path: str, text: str) -> None:
 def _become_sandbox(
     request: dict[str, Any], layout: Layout | None, stream: int, report: int, go: int, *, privileged: bool
 ) -> None:
-    """Never returns. Problems are written to `report`, which closes on exec."""
+    """Never returns. Problems are written to `report`, which closes when all is well."""
     try:
         os.read(go, 1)
         if layout:
@@ -117,15 +122,33 @@ def _become_sandbox(
         os.setsid()
         kernel.die_with_parent()
         os.chdir(request["directory"])
-        for target in (0, 1):
-            os.dup2(stream, target)
-        os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
+        _dup_all(stream if not layout else os.open("/dev/null", os.O_RDWR), (0, 1))
+        _dup_all(os.open("/dev/null", os.O_WRONLY), (2,))
+        if layout:
+            kernel.hide_from_others()
+            _close_all_but(stream)
+            os.set_inheritable(stream, False)
+            FirstProcess(socket.socket(fileno=stream), request["environment"]).serve()
         for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
             signal.signal(ignored_by_python, signal.SIG_DFL)
         os.execve(request["argv"][0], request["argv"], request["environment"])
     except BaseException as error:
-        os.write(report, f" {error}".encode())
+        with contextlib.suppress(OSError):
+            os.write(report, f" {error}".encode())
     os._exit(1)
+
+
+def _dup_all(descriptor: int, targets: tuple[int, ...]) -> None:
+    for target in targets:
+        os.dup2(descriptor, target)
+
+
+def _close_all_but(descriptor: int) -> None:
+    """Besides the first three; the host's socket must not be in a sandbox."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != descriptor:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
 
 
 if __name__ == "__main__":
