@@ -1,34 +1,22 @@
-"""The command line: validate, resolve, presets."""
-
-from pathlib import Path
-from typing import Annotated
+"""The command line: what there is, in the order in which one meets it."""
 
 import typer
 
-from sweyard_api.presets import list_presets, load_preset
-from sweyard_api.validate import validate_file
-from sweyard_cli.console import make_console
+from sweyard_cli.commands.presets import presets
+from sweyard_cli.commands.resolve import resolve
+from sweyard_cli.commands.validate import validate
+from sweyard_cli.groups import SentenceGroup
 
-app = typer.Typer(no_args_is_help=True, help="Reinforcement learning of software-engineering agents on Kubernetes.")
-
-
-@app.command()
-def validate(file: Annotated[Path, typer.Option("--file", "-f", help="YAML file.")]) -> None:
-    """Say what is wrong in FILE, one sentence a mistake; needs no cluster."""
-    problems = validate_file(file)
-    for problem in problems:
-        typer.echo(str(problem), err=True)
-    if problems:
-        raise typer.Exit(1)
-    typer.echo(f"{file}: valid; next: kubectl apply -f {file}")
-
-
-@app.command()
-def presets() -> None:
-    """List the named recipes."""
-    console = make_console()
-    for name in list_presets():
-        console.print(f"{name}: {load_preset(name).summary}", markup=False)
+app = typer.Typer(
+    cls=SentenceGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Reinforcement learning of software-engineering agents on Kubernetes.",
+)
+app.command(epilog="Example: sweyard validate -f examples/tiny/trainingrun.yaml")(validate)
+app.command(epilog="Example: sweyard resolve -f examples/tiny/trainingrun.yaml")(resolve)
+app.command(epilog="Example: sweyard presets")(presets)
 
 
 def main() -> None:

@@ -1,41 +1,56 @@
 """A run on a cluster: its TrainingRun and its RolloutPool."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kubernetes import client, config
 
 from sweyard_api.constants import GROUP, VERSION
+from sweyard_cli.cluster.sentences import UnreachableError, told_plainly
 from sweyard_cli.errors import UserError
 from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts, snapshot_of_trainer
 
 STAGES = ("ImagesReady", "SandboxesReady", "InferenceReady", "TrainerReady")
+REQUEST_TIMEOUT_SECONDS = 15
 
 
 class ClusterRunSource:
-    """Reads the status of a TrainingRun."""
+    """Reads the status of a TrainingRun. An API server that is away for a while does not end the looking."""
 
     def __init__(self, api: client.CustomObjectsApi, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name
+        self._last: RunSnapshot | None = None
 
     def snapshot(self) -> RunSnapshot:
-        """The state now. Raises UserError when the run does not exist."""
+        """The state now, or the last known one. Raises UserError when the run does not exist, or was never seen."""
+        try:
+            self._last = self._read()
+        except UnreachableError as error:
+            if self._last is None:
+                raise
+            return replace(self._last, message=f"as last seen: {error}")
+        return self._last
+
+    def _read(self) -> RunSnapshot:
         run = self._get("trainingruns", self._name)
         if run is None:
-            raise UserError(f"TrainingRun {self._namespace}/{self._name} does not exist; `kubectl get tr -A` lists all")
+            raise UserError(f"TrainingRun {self._namespace}/{self._name} does not exist; `sweyard status -A` lists all")
         pool_name = (run["spec"].get("sandboxes") or {}).get("poolRef") or self._name
-        pool = self._get("rolloutpools", pool_name)
-        return snapshot_of_run(run, pool)
+        return snapshot_of_run(run, self._get("rolloutpools", pool_name))
 
     def _get(self, plural: str, name: str) -> dict[str, Any] | None:
-        try:
-            found = self._api.get_namespaced_custom_object(GROUP, VERSION, self._namespace, plural, name)
-        except client.ApiException as error:
-            if error.status == 404:
-                return None
-            raise UserError(f"The API server answered {error.status} {error.reason} for {plural}/{name}") from error
+        with told_plainly(f"{plural}/{name}"):
+            try:
+                found = self._api.get_namespaced_custom_object(
+                    GROUP, VERSION, self._namespace, plural, name, _request_timeout=REQUEST_TIMEOUT_SECONDS
+                )
+            except client.ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
         return dict(found)
 
 

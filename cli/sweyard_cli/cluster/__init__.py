@@ -1,0 +1,1 @@
+"""Talking to a cluster's API server on the user's behalf."""

@@ -1,0 +1,28 @@
+"""Connection: the API client of a kubeconfig, and the namespace it speaks of."""
+
+from dataclasses import dataclass
+
+from kubernetes import client, config
+
+from sweyard_cli.errors import UserError
+
+WITHOUT_CLUSTER = "without a cluster use `sweyard run -f FILE` and `sweyard watch --output DIR`"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where requests go."""
+
+    api_client: client.ApiClient
+    namespace: str
+
+
+def connect(namespace: str | None = None, kubeconfig: str | None = None) -> Connection:
+    """By a kubeconfig (None: the usual one) and its current context. Raises UserError if it cannot be used."""
+    try:
+        api_client = config.new_client_from_config(kubeconfig)
+        _, context = config.list_kube_config_contexts(kubeconfig)
+    except config.ConfigException as error:
+        where = kubeconfig or "of this user (KUBECONFIG, ~/.kube/config)"
+        raise UserError(f"the kubeconfig {where} cannot be used: {error}; {WITHOUT_CLUSTER}") from error
+    return Connection(api_client, namespace or context["context"].get("namespace") or "default")

@@ -1,0 +1,25 @@
+"""How commands fail: one sentence on standard error and an exit code; a traceback means a bug of ours."""
+
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from sweyard_cli.errors import UserError
+
+
+class SentenceGroup(TyperGroup):
+    """A group of commands whose UserErrors, and whose files that cannot be used, are told in a sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            raise typer.Exit(2) from error
