@@ -18,6 +18,7 @@ from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.plan import Deletion
 from sweyard_operator.resources import (
     DEPLOYMENTS,
+    IMAGE_CACHES,
     JOBS,
     NETWORK_POLICIES,
     ROLLOUT_POOLS,
@@ -87,12 +88,13 @@ def _with_uid(manifest: Manifest, live: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "uid": live["metadata"]["uid"]}}
 
 
-def plan_release(snapshot: RunSnapshot) -> tuple[Deletion, ...]:
-    """Deletions of what costs something: engines, gateway, and the run's own pool."""
+def plan_release(snapshot: RunSnapshot, *, keeps_cache: bool = False) -> tuple[Deletion, ...]:
+    """Deletions of what costs something: engines, gateway, the run's own pool, and, at its end, its image cache."""
     engine, gateway = engine_name(snapshot.name), gateway_name(snapshot.name)
     released = [
         *((STATEFUL_SETS, engine), (SERVICES, engine), (DEPLOYMENTS, gateway), (SERVICES, gateway)),
         (ROLLOUT_POOLS, snapshot.name),
+        *(() if keeps_cache else ((IMAGE_CACHES, snapshot.name),)),
     ]
     owned = [(resource, snapshot.owned(resource, name)) for resource, name in released]
     return tuple(

@@ -52,7 +52,7 @@ def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger) -> tuple[Deletion, ..
     if any(not job.is_finished for job in snapshot.jobs):
         return ()
     has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))
-    return () if has_live_trainer else plan_release(snapshot)
+    return () if has_live_trainer else plan_release(snapshot, keeps_cache=True)
 
 
 def _conditions(is_done: bool, waiting: str) -> list[Condition]:

@@ -66,3 +66,15 @@ def test_nothing_is_made_before_the_data_sets_exist(make_world: Make) -> None:
     world.datasets = {"tiny": ("i:1",)}
     world.settle()
     assert world.objects[IMAGE_CACHES, "demo"]["spec"]["imagesFrom"] == "tiny"
+
+
+def test_the_cache_goes_with_the_end_of_the_run_and_outlives_a_pause(make_world: Make) -> None:
+    world = make_world()
+    world.datasets = {"tiny": ("i:1",)}
+    world.settle()
+    world.run["spec"]["suspend"] = True
+    world.settle()
+    assert (IMAGE_CACHES, "demo") in world.objects
+    world.run["status"]["conditions"] = [{"type": "Succeeded", "status": "True", "reason": "Completed"}]
+    world.settle()
+    assert (IMAGE_CACHES, "demo") not in world.objects

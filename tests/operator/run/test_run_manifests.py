@@ -178,8 +178,8 @@ def test_options_and_overrides_reach_the_pod() -> None:
     assert pod["hostNetwork"]
     (trainer,) = pod["containers"]
     assert trainer["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
-    assert trainer["resources"] == {"limits": {"memory": "4Gi", "example.com/nic": "1"}}
-    assert pod["initContainers"][0]["resources"] == {"limits": {"memory": "4Gi"}}
+    assert trainer["resources"]["limits"] == {"memory": "4Gi", "example.com/nic": "1"}
+    assert pod["initContainers"][0]["resources"]["limits"] == {"memory": "4Gi"}
 
 
 def test_datasets_are_mounted_by_their_names() -> None:
