@@ -110,3 +110,12 @@ class Runtime(Protocol):
     async def close(self) -> None:
         """Give back everything that is held."""
         ...
+
+
+@runtime_checkable
+class KeepsTrees(Protocol):
+    """What a runtime may offer besides: images made of the state that a sandbox has reached."""
+
+    async def keep_tree(self, sandbox: Sandbox) -> str | None:
+        """An image of its task's tree as it now is, which lives as long as the runtime; None if there is no room."""
+        ...

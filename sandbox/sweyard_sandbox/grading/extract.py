@@ -29,8 +29,7 @@ async def extract_patch(task: Task, sandbox: Sandbox) -> Extracted:
 
     Works on an index of its own, so that the repository's own is unchanged.
     """
-    folder = f"/tmp/sweyard-extract-{secrets.token_hex(8)}"
-    script = _script(folder)
+    script = _script(index=f"/tmp/sweyard-index-{secrets.token_hex(8)}")
     result = await sandbox.run(script, timeout_seconds=EXTRACT_TIMEOUT_SECONDS, output_cap_bytes=PATCH_CAP_BYTES)
     if result.exit_code != 0:
         return Extracted("", problem=f"git could not compare the work: {result.text[-300:]}")
@@ -41,15 +40,14 @@ async def extract_patch(task: Task, sandbox: Sandbox) -> Extracted:
     return Extracted(join_patch(travelling), tuple(section.path for section in sections if section.is_binary))
 
 
-def _script(folder: str) -> str:
+def _script(index: str) -> str:
     """Prints the patch alone; what goes wrong goes to stdout too, with an exit code."""
     options = (
         "--cached --no-renames --no-ext-diff --no-textconv --full-index --no-color --src-prefix=a/ --dst-prefix=b/"
     )
     return f"""set -e
-mkdir -m 700 {folder}
-export GIT_INDEX_FILE={folder}/index
+export GIT_INDEX_FILE={index}
 {GIT} read-tree {BASE_REF}
-{GIT} add -A . 2>{folder}/said || {{ cat {folder}/said; exit 1; }}
+said=$({GIT} add -A . 2>&1) || {{ echo "$said"; exit 1; }}
 {GIT} -c core.quotePath=true diff {options} {BASE_REF}
-rm -rf {folder}"""
+rm -f {index}"""

@@ -8,6 +8,7 @@ import pytest
 from sweyard_sandbox.agents.protocol import AgentEnd, ChatSession, FinishReason, Message, Reply, Turn
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.grade import Grade
+from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.rollout.attempt import Workbench
@@ -146,7 +147,9 @@ def make_bench() -> Callable[..., Bench]:
             assert isinstance(answer, Grade)
             return answer
 
-        bench = Workbench(runtime, sessions, ScriptedAgent(end), prepare, extract, grade)
+        bench = Workbench(
+            runtime, sessions, ScriptedAgent(end), PreparedSandboxes(runtime, prepare).acquire, extract, grade
+        )
         return Bench(bench, runtime, sessions, graded)
 
     return make

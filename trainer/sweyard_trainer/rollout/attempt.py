@@ -58,8 +58,8 @@ class Workbench:
     runtime: Runtime
     gateway: GatewayClient
     agent: Agent
-    prepare: Callable[[Task, Sandbox], Awaitable[None]]
-    """Bring a fresh sandbox into the state in which the agent finds it."""
+    acquire: Callable[[Task, float], Awaitable[Sandbox]]
+    """A fresh sandbox in the state in which the agent finds its task, before so many seconds are over."""
     extract_patch: Callable[[Task, Sandbox], Awaitable[str]]
     """What the agent changed, as a patch."""
     grade: Callable[[Task, str], Awaitable[Grade]]
@@ -145,12 +145,11 @@ async def _attempt(
 async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str, timings: Timings) -> Work:
     """One try on one sandbox."""
     began = time.monotonic()
-    sandbox = await bench.runtime.acquire(plan.task.image, deadline_seconds=rules.claim_deadline_seconds)
+    sandbox = await bench.acquire(plan.task, rules.claim_deadline_seconds)
     timings.add("claim", began)
     try:
         began = time.monotonic()
         model_before = timings.seconds["model"]
-        await bench.prepare(plan.task, sandbox)
         work = await _converse(plan, bench, rules, sandbox, nonce, timings)
         work.patch = await bench.extract_patch(plan.task, sandbox)
         timings.add("sandbox", began)

@@ -11,7 +11,7 @@ from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
-from sweyard_sandbox.tasks.prepare import prepare_sandbox
+from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.embedded import TransformersEngine
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
@@ -42,7 +42,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
         runtime=runtime,
         gateway=make_gateway_client(spec, environment, embedded),
         agent=make_agent(spec.agent),
-        prepare=prepare_sandbox,
+        acquire=PreparedSandboxes(runtime).acquire,
         extract_patch=_patch_text,
         grade=cache.grade,
     )

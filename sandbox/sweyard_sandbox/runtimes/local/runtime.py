@@ -30,6 +30,10 @@ from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 _SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
 _SYSTEM_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+_MOST_KEPT_TREES = 256
+_LARGEST_KEPT_TREE_BYTES = 32_000_000
+_TAR_TIMEOUT_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class LocalConfig:
@@ -65,6 +69,7 @@ class LocalRuntime:
         self._scratch: str | None = None
         self._isolated: bool | None = None
         self._open: set[Sandbox] = set()
+        self._num_kept = 0
 
     async def acquire(self, image: str, *, deadline_seconds: float) -> Sandbox:
         """A fresh sandbox of `image` (`dir:PATH`)."""
@@ -84,6 +89,28 @@ class LocalRuntime:
 
     async def announce(self, images: list[str]) -> None:
         """Nothing to prepare: a local sandbox starts in milliseconds."""
+
+    async def keep_tree(self, sandbox: Sandbox) -> str | None:
+        """A copy of the sandbox's working directory as an image; None for too many or too large a tree."""
+        if self._num_kept == _MOST_KEPT_TREES:
+            return None
+        packed = await sandbox.run(
+            "tar -cf - .", timeout_seconds=_TAR_TIMEOUT_SECONDS, output_cap_bytes=_LARGEST_KEPT_TREE_BYTES
+        )
+        if packed.truncated:
+            return None
+        if packed.exit_code != 0:
+            raise InfrastructureError(FailureReason.ERROR, f"the tree cannot be packed: {packed.text[-300:]}")
+        self._num_kept += 1
+        tree = f"{self._scratch}/kept/{self._num_kept}"
+        os.makedirs(tree)
+        unpacking = await asyncio.create_subprocess_exec(
+            "tar", "-xpf", "-", "-C", tree, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await unpacking.communicate(packed.output)
+        if unpacking.returncode != 0:
+            raise InfrastructureError(FailureReason.ERROR, f"the tree cannot be unpacked: {said.decode()[-300:]}")
+        return f"dir:{tree}"
 
     async def close(self) -> None:
         """End all sandboxes."""
