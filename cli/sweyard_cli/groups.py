@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -12,7 +11,8 @@ from sweyard_cli.errors import UserError
 class SentenceGroup(TyperGroup):
     """A group of commands whose UserErrors, and whose files that cannot be used, are told in a sentence."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that `ctx` holds."""
         try:
             return super().invoke(ctx)
         except UserError as error:

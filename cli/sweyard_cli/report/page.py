@@ -1,0 +1,75 @@
+"""The page: one self-contained HTML file. Jinja escapes every value; only our own drawings pass as they are."""
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sweyard_cli.report.charts import charts_of
+from sweyard_cli.report.choose import choose_attempts
+from sweyard_cli.report.figures import duration, interval, percent, plural
+from sweyard_cli.report.reading import read_chapters
+from sweyard_cli.report.text import visible
+from sweyard_cli.results.evaluations import SourceFigure
+from sweyard_cli.results.run_results import MAX_STEPS_READ, RunResults
+
+
+def render_page(results: RunResults) -> str:
+    """The report of a run, finished or not."""
+    environment = Environment(
+        loader=PackageLoader("sweyard_cli.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(percent=percent, interval=interval)
+    sources = list(dict.fromkeys(figure.source for e in results.evaluations for figure in e.sources))
+    return environment.get_template("page.html.j2").render(
+        name=visible(results.name),
+        state=state_of(results),
+        facts=list(facts_of(results.config)),
+        sources=sources,
+        evaluations=[(e.title, _by_source(e.sources, sources)) for e in results.evaluations],
+        charts=charts_of(results),
+        chapters=read_chapters(choose_attempts(results)),
+        config=yaml.safe_dump(dict(results.config), sort_keys=False, width=100) if results.config else "",
+        is_sampled=len(results.steps) >= MAX_STEPS_READ,
+        style=files("sweyard_cli.report").joinpath("page.css").read_text(encoding="utf-8"),
+    )
+
+
+def _by_source(figures: tuple[SourceFigure, ...], sources: list[str]) -> list[SourceFigure | None]:
+    known = {figure.source: figure for figure in figures}
+    return [known.get(source) for source in sources]
+
+
+def state_of(results: RunResults) -> str:
+    """One sentence: how far the run is, and how long it took."""
+    if results.is_finished:
+        seconds = sum(float(value) for value in results.summary.get("seconds", {}).values())
+        return f"Finished: {plural(int(results.summary.get('steps', 0)), 'training step')} in {duration(seconds)}."
+    step, total = results.progress.get("step", 0), results.progress.get("totalSteps", 0)
+    message = results.progress.get("message", "")
+    return f"Not finished: step {step} of {total}" + (f"; last report: {message}." if message else ".")
+
+
+def facts_of(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was trained on what, from the resolved config."""
+    if not config:
+        return
+    scratch = config["model"].get("scratch")
+    model = (
+        f"{scratch['layers']} layers of {scratch['hiddenSize']}, from scratch" if scratch else config["model"]["name"]
+    )
+    yield "model", str(model)
+    yield "tasks", str(config["tasks"]["train"]["dataset"])
+    yield "agent", str(config["agent"]["type"])
+    if config["mode"] == "rl":
+        yield "algorithm", str(config["algorithm"]["estimator"])
+        rollout = config["rollout"]
+        yield "a step", f"{rollout['groupsPerStep']} tasks, {rollout['groupSize']} attempts each"
+    if config.get("preset"):
+        yield "preset", str(config["preset"])

@@ -1,0 +1,45 @@
+"""Reading files that a run is still writing, or stopped writing in the middle of a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is no such file. Raises ValueError for anything but an object."""
+    if not path.exists():
+        return {}
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return value
+
+
+def iterate_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(byte offset, object) of each whole line that is an object; a line cut off by a crash is left out."""
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n") and (row := _parse(line)) is not None:
+                yield offset, row
+            offset += len(line)
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """A run that goes on after a crash may leave half a line in the middle of a file, too."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def read_line(path: Path, offset: int) -> dict[str, Any]:
+    """The object in the line at a byte offset. Raises ValueError if there is none."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        row = _parse(file.readline())
+    if row is None:
+        raise ValueError(f"{path}: no JSON object at byte {offset}")
+    return row

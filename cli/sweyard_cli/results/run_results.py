@@ -1,0 +1,96 @@
+"""RunResults: what one run's directory says, without its attempts' text."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweyard_api.yaml_text import load_document
+from sweyard_cli.errors import UserError
+from sweyard_cli.results.attempts import AttemptKey, evaluation_file, evenly, index_attempts, step_files
+from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
+from sweyard_cli.results.files import iterate_json_lines, read_json
+
+MAX_STEPS_READ = 60
+"""Rollout files may be gigabytes: of a longer run, so many steps are read, evenly, the first and the last always."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """Figures of a run, finished or not."""
+
+    name: str
+    directory: Path
+    config: Mapping[str, Any]
+    """The resolved config; empty if it is not there (a cluster keeps it in a ConfigMap)."""
+    progress: Mapping[str, Any]
+    """progress.json."""
+    summary: Mapping[str, Any]
+    """summary.json; empty before the end."""
+    rows: Sequence[Mapping[str, Any]]
+    """metrics.jsonl."""
+    evaluations: Sequence[EvaluationFigures]
+    steps: Mapping[int, Sequence[AttemptKey]]
+    """Attempts of the steps that were read."""
+    held_out: Mapping[tuple[str, str], Sequence[AttemptKey]]
+    """Attempts by (label, source) of evaluations."""
+
+    @property
+    def is_finished(self) -> bool:
+        """The run wrote its last figures."""
+        return bool(self.summary)
+
+    def outcomes(self) -> dict[int, Counter[str]]:
+        """How attempts ended, by step."""
+        return {step: Counter(key.outcome for key in keys) for step, keys in self.steps.items() if keys}
+
+    def series(self, name: str, phase: str | None = None) -> list[tuple[float, float]]:
+        """(step, value) of one figure, where it was measured; values may be NaN."""
+        return [
+            (float(row["step"]), float(row[name]))
+            for row in self.rows
+            if isinstance(row.get(name), int | float) and (phase is None or row.get("phase") == phase)
+        ]
+
+
+def read_results(directory: Path) -> RunResults:
+    """Raises UserError for what is no run's directory, and for files in it that cannot be a run's."""
+    metrics, rollouts = directory / "metrics" / "metrics.jsonl", directory / "rollouts"
+    if not any(path.exists() for path in (metrics, rollouts, directory / "progress.json")):
+        raise UserError(f"{directory} holds no run: no metrics, rollouts or progress.json in it")
+    try:
+        progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
+    except ValueError as error:
+        raise UserError(f"{directory} cannot be read: {error}") from error
+    rows = [row for _, row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
+    evaluations = evaluations_of(summary, rows, int(progress.get("totalSteps", -1)))
+    files = step_files(rollouts)
+    return RunResults(
+        name=str(summary.get("run") or directory.resolve().name),
+        directory=directory,
+        config=_read_config(directory / "config.yaml"),
+        progress=progress,
+        summary=summary,
+        rows=rows,
+        evaluations=evaluations,
+        steps={step: list(index_attempts(files[step])) for step in evenly(list(files), MAX_STEPS_READ)},
+        held_out=_read_held_out(rollouts, evaluations),
+    )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    return dict(load_document(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
+
+
+def _read_held_out(
+    rollouts: Path, evaluations: Sequence[EvaluationFigures]
+) -> dict[tuple[str, str], Sequence[AttemptKey]]:
+    """Before the first and after the last evaluation is what readers compare; those between are left alone."""
+    found: dict[tuple[str, str], Sequence[AttemptKey]] = {}
+    for evaluation in [*evaluations[:2], *evaluations[2:][-1:]]:
+        for figure in evaluation.sources:
+            path = evaluation_file(rollouts, evaluation.label, figure.source)
+            if path.exists():
+                found[evaluation.label, figure.source] = list(index_attempts(path))
+    return found
