@@ -1,4 +1,4 @@
-"""The embedded engine: transformers' generate in this process, for laptops and tests.
+"""The embedded engine: a transformers model in this process, for laptops and tests.
 
 Requests that wait together are generated together. transformers' continuous batching was measured at 64 requests of a
 0.9 M-parameter model on two CPU cores: 47 tokens a second against 2,000 with plain batches, so plain batches it is.
@@ -12,22 +12,18 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, LogitsProcessorList, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from sweyard_sandbox.agents.protocol import FinishReason
+from sweyard_trainer.engine.decoding import Prompt, decode
 from sweyard_trainer.engine.engine import Completion
-from sweyard_trainer.engine.sampling import SeededSampler
 
 SMALL_MODEL_PARAMETERS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    prompt_ids: tuple[int, ...]
-    max_tokens: int
-    temperature: float
-    stop_token_ids: tuple[int, ...]
-    seed: int
+    prompt: Prompt
     future: asyncio.Future[Completion]
 
 
@@ -76,8 +72,8 @@ class TransformersEngine:
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._serve(), name="embedded-engine")
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        request = _Request(tuple(prompt_ids), max_tokens, temperature, tuple(stop_token_ids), seed, future)
-        self._waiting.append(request)
+        prompt = Prompt(tuple(prompt_ids), max_tokens, temperature, tuple(stop_token_ids), seed)
+        self._waiting.append(_Request(prompt, future))
         self._arrived.set()
         return await future
 
@@ -126,38 +122,14 @@ class TransformersEngine:
             raise ValueError(f"{directory}: weights do not fit the model: missing {missing}, unexpected {unexpected}")
         self._version = version
 
-    @torch.inference_mode()
     def _generate(self, batch: list[_Request]) -> list[Completion]:
-        width = max(len(request.prompt_ids) for request in batch)
-        ids = torch.zeros((len(batch), width), dtype=torch.long)
-        attention = torch.zeros_like(ids)
-        for row, request in enumerate(batch):
-            ids[row, width - len(request.prompt_ids) :] = torch.tensor(request.prompt_ids)
-            attention[row, width - len(request.prompt_ids) :] = 1
-        sampler = SeededSampler([request.temperature for request in batch], [request.seed for request in batch])
-        stops = sorted({stop for request in batch for stop in request.stop_token_ids})
-        output = self._model.generate(
-            ids,
-            attention_mask=attention,
-            max_new_tokens=max(request.max_tokens for request in batch),
-            do_sample=False,
-            eos_token_id=stops or None,
-            pad_token_id=0,
-            logits_processor=LogitsProcessorList([sampler]),
-        )
-        sampled = output[:, width:].tolist()
-        logprobs = torch.stack(sampler.logprobs, dim=1).tolist()
+        continuations = decode(self._model, [request.prompt for request in batch])
         return [
-            cut_completion(request.max_tokens, request.stop_token_ids, row_ids, row_logprobs, self._version)
-            for request, row_ids, row_logprobs in zip(batch, sampled, logprobs, strict=True)
+            Completion(
+                tuple(continuation.token_ids),
+                tuple(continuation.logprobs),
+                self._version,
+                FinishReason.STOP if continuation.is_stopped else FinishReason.LENGTH,
+            )
+            for continuation in continuations
         ]
-
-
-def cut_completion(
-    max_tokens: int, stop_token_ids: Sequence[int], token_ids: list[int], logprobs: list[float], version: int
-) -> Completion:
-    """One row of a batch cut where it alone would have ended."""
-    stops = [position for position, token in enumerate(token_ids[:max_tokens]) if token in stop_token_ids]
-    end = stops[0] + 1 if stops else max_tokens
-    finish = FinishReason.STOP if stops else FinishReason.LENGTH
-    return Completion(tuple(token_ids[:end]), tuple(logprobs[:end]), version, finish)
