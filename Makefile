@@ -4,8 +4,6 @@ SHELL := /bin/bash
 CACHE ?= $(HOME)/.cache/sweyard
 CLUSTER ?= none
 VENV := .venv
-# Bugs whose repair a model of a million parameters can infer from the line alone.
-KINDS := equality,boundary,boolean_operator,not_added,arithmetic,identity,membership,extreme,boolean_literal,loop_exit,return_negated,constant,comparison_direction
 PY := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
@@ -34,11 +32,8 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 venv: $(VENV)/.complete ## Make the Python environment (.venv)
 
 .PHONY: demo
-demo: venv ## Train a small model to repair code, without a cluster: about 10 min after installation
-	@test "$(CLUSTER)" = none || { echo "CLUSTER=$(CLUSTER) is not wired into this command yet; use CLUSTER=none, or follow docs/architecture.md on a cluster"; exit 2; }
-	$(PY) -m sweyard_sandbox.tasks.make --name tiny --package cachetools==6.2.0 --package mistune==3.1.0 --unseen-package toolz==1.0.0 \
-	  --train 100 --heldout 40 --unseen 20 --kinds $(KINDS)
-	$(PY) -m sweyard_trainer.local -f $(EXAMPLE) --output runs/tiny
+demo: venv ## Train a small model to repair code; CLUSTER=none (10 min, default), native, kind, or existing with REGISTRY=
+	$(PY) -m sweyard_cli demo --cluster $(CLUSTER) --registry "$(REGISTRY)"
 
 .PHONY: lint
 lint: venv ## Formatting, lint, types, layering, generated files

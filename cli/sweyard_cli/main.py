@@ -2,21 +2,38 @@
 
 import typer
 
+from sweyard_cli.commands import tasks
+from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.presets import presets
+from sweyard_cli.commands.report import report
 from sweyard_cli.commands.resolve import resolve
+from sweyard_cli.commands.run import run
+from sweyard_cli.commands.status import status
+from sweyard_cli.commands.tasks_check import check
 from sweyard_cli.commands.validate import validate
+from sweyard_cli.commands.watch import watch
 from sweyard_cli.groups import SentenceGroup
+
+TINY = "examples/tiny/trainingrun.yaml"
 
 app = typer.Typer(
     cls=SentenceGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Reinforcement learning of software-engineering agents on Kubernetes.",
 )
-app.command(epilog="Example: sweyard validate -f examples/tiny/trainingrun.yaml")(validate)
-app.command(epilog="Example: sweyard resolve -f examples/tiny/trainingrun.yaml")(resolve)
+app.command(epilog="Example: sweyard demo --cluster native")(demo)
+app.command(epilog=f"Example: sweyard validate -f {TINY}")(validate)
+app.command(epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
 app.command(epilog="Example: sweyard presets")(presets)
+app.command(epilog=f"Example: sweyard run -f {TINY} --output runs/tiny")(run)
+app.command(epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(watch)
+app.command(epilog="Example: sweyard status -A -o json")(status)
+app.command(epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
+tasks.app.command(epilog="Example: sweyard tasks check tiny --split heldout")(check)
+app.add_typer(tasks.app, name="tasks")
 
 
 def main() -> None:

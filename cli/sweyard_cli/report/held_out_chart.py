@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from sweyard_cli.report.figures import percent
+from sweyard_cli.figures import percent
 from sweyard_cli.report.scale import Scale
 from sweyard_cli.report.svg import LEFT, RIGHT, WIDTH, Chart, Key, below, dot, drawing, grid, path, vertical_scale
 from sweyard_cli.results.evaluations import EvaluationFigures, SourceFigure

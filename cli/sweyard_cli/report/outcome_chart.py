@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from sweyard_cli.report.figures import percent, plural
+from sweyard_cli.figures import percent, plural
 from sweyard_cli.report.scale import Scale
 from sweyard_cli.report.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, Key, below, drawing, grid
 

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sweyard_cli.figures import duration, interval, percent, plural
 from sweyard_cli.report.charts import charts_of
 from sweyard_cli.report.choose import choose_attempts
-from sweyard_cli.report.figures import duration, interval, percent, plural
 from sweyard_cli.report.reading import read_chapters
 from sweyard_cli.report.text import visible
 from sweyard_cli.results.evaluations import SourceFigure

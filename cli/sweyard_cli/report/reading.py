@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sweyard_cli.figures import duration, plural
 from sweyard_cli.report.choose import Chapter, Choice
 from sweyard_cli.report.diff import diff_lines
-from sweyard_cli.report.figures import duration, plural
 from sweyard_cli.report.outcome_chart import outcome_name, outcome_style
 from sweyard_cli.report.text import shown
 from sweyard_cli.results.attempts import Attempt, load_attempt

@@ -1,7 +1,8 @@
 """Following a run: a redrawn panel on a terminal, a line for each change in a pipe."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -10,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sweyard_cli.figures import duration
 from sweyard_cli.view.snapshot import RunSnapshot, RunSource
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -17,22 +19,46 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 def follow(source: RunSource, console: Console, *, poll_seconds: float, sleep: Callable[[float], None]) -> RunSnapshot:
     """Show the run until it ends; returns the last snapshot. Interrupting only stops looking."""
+    show = _follow_panel if console.is_terminal else _follow_lines
+    return show(_snapshots(source, poll_seconds, sleep), console)
+
+
+def _snapshots(
+    source: RunSource, poll_seconds: float, sleep: Callable[[float], None]
+) -> Iterator[tuple[float, RunSnapshot]]:
+    """(seconds since the beginning, state), the final one included."""
     started = time.monotonic()
+    while True:
+        snapshot = source.snapshot()
+        yield time.monotonic() - started, snapshot
+        if snapshot.is_finished:
+            return
+        sleep(poll_seconds)
+
+
+def _follow_panel(snapshots: Iterator[tuple[float, RunSnapshot]], console: Console) -> RunSnapshot:
     rewards: list[float] = []
-    last_line = ""
-    snapshot = source.snapshot()
-    with Live(console=console, transient=False, auto_refresh=False, redirect_stderr=False) as live:
-        while True:
-            _remember_reward(rewards, snapshot)
-            elapsed = time.monotonic() - started
-            if console.is_terminal:
-                live.update(render_panel(snapshot, rewards, elapsed), refresh=True)
-            else:
-                last_line = _print_change(console, snapshot, elapsed, last_line)
-            if snapshot.is_finished:
-                return snapshot
-            sleep(poll_seconds)
-            snapshot = source.snapshot()
+    with Live(console=console, auto_refresh=False, redirect_stderr=False) as live:
+        for elapsed, last in snapshots:
+            _remember_reward(rewards, last)
+            live.update(render_panel(last, rewards, elapsed), refresh=True)
+    return last
+
+
+def _follow_lines(snapshots: Iterator[tuple[float, RunSnapshot]], console: Console) -> RunSnapshot:
+    """A line for each change; what only counts attempts or time is no news in a log."""
+    told = ""
+    for elapsed, last in snapshots:
+        news = render_line(replace(last, remaining_seconds=None, message=stage_of(last.message)))
+        if news != told:
+            console.print(f"[{told_seconds(elapsed)}] {render_line(last)}", markup=False)
+        told = news
+    return last
+
+
+def stage_of(message: str) -> str:
+    """`step 7` of `step 7: 12 attempts ended, 3 solved`."""
+    return message.partition(":")[0] if "attempts ended" in message else message
 
 
 def render_line(snapshot: RunSnapshot) -> str:
@@ -48,7 +74,7 @@ def render_line(snapshot: RunSnapshot) -> str:
         parts.append(f"step {snapshot.step}/{snapshot.total_steps}")
     parts += [f"{label} {value}" for label, value in headline_metrics(snapshot)]
     if snapshot.remaining_seconds is not None:
-        parts.append(f"{format_seconds(snapshot.remaining_seconds)} left")
+        parts.append(f"{told_seconds(snapshot.remaining_seconds)} left")
     if snapshot.message:
         parts.append(snapshot.message)
     return " · ".join(parts)
@@ -68,8 +94,8 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
         facts.add_row(label, value)
     if len(rewards) > 1:
         facts.add_row("reward so far", Text(sparkline(rewards), style="cyan"))
-    left = "" if snapshot.remaining_seconds is None else f", {format_seconds(snapshot.remaining_seconds)} left"
-    facts.add_row("time", f"{format_seconds(elapsed_seconds)}{left}")
+    left = "" if snapshot.remaining_seconds is None else f", {told_seconds(snapshot.remaining_seconds)} left"
+    facts.add_row("time", f"{told_seconds(elapsed_seconds)}{left}")
     bar = ProgressBar(total=100, completed=snapshot.progress_percentage, width=60)
     style = {"Succeeded": "green", "Failed": "red"}.get(snapshot.phase, "blue")
     return Panel(
@@ -103,29 +129,11 @@ def sparkline(values: list[float], width: int = 60) -> str:
     return "".join(SPARKS[round((v - low) / span * (len(SPARKS) - 1))] for v in values)
 
 
-def format_seconds(seconds: float) -> str:
-    """1 h 02 min, 3 min 20 s, 12 s."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    if whole >= 60:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole} s"
+def told_seconds(seconds: float) -> str:
+    """Whole seconds: what moves every second need not be finer."""
+    return duration(round(seconds))
 
 
 def _remember_reward(rewards: list[float], snapshot: RunSnapshot) -> None:
     while "rewardMean" in snapshot.metrics and len(rewards) < snapshot.step:
         rewards.append(snapshot.metrics["rewardMean"])
-
-
-def _print_change(console: Console, snapshot: RunSnapshot, elapsed: float, last: str) -> str:
-    line = render_line(snapshot)
-    # Time left changes with every poll and is not news.
-    key = (
-        line
-        if snapshot.remaining_seconds is None
-        else line.replace(f"{format_seconds(snapshot.remaining_seconds)} left", "")
-    )
-    if key != last:
-        console.print(f"[{format_seconds(elapsed)}] {line}", markup=False)
-    return key

@@ -1,37 +1,53 @@
-"""A run without a cluster: its process and its progress.json."""
+"""A run without a cluster: its progress.json, and whether a process works on it."""
 
-import json
-import subprocess
 from pathlib import Path
 
+from sweyard_cli.local.lock import is_locked
+from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
+from sweyard_cli.local.trainer_process import TrainerProcess
+from sweyard_cli.results.files import read_json
 from sweyard_cli.view.snapshot import RunSnapshot, snapshot_of_trainer
 
 PHASES = {"starting": "Starting", "warmup": "Warm-up", "rl": "Running", "sft": "Running", "evaluating": "Evaluating"}
 
 
 class LocalRunSource:
-    """Reads what the trainer process reports; its exit code ends the run."""
+    """Reads what the trainer process reports. `process` is None for a run that somebody else started."""
 
-    def __init__(self, name: str, output: Path, process: "subprocess.Popen[bytes] | None") -> None:
+    def __init__(self, name: str, output: Path, process: TrainerProcess | None = None) -> None:
         self._name = name
-        self._progress = output / "progress.json"
+        self._output = output
         self._process = process
 
     def snapshot(self) -> RunSnapshot:
-        """The state now."""
-        exit_code = self._process.poll() if self._process is not None else None
-        report = self._read()
-        trainer_phase = str(report.get("phase", "starting"))
-        phase = "Succeeded" if trainer_phase == "finished" else PHASES.get(trainer_phase, trainer_phase)
-        if exit_code is not None:
-            phase = "Succeeded" if exit_code == 0 else "Failed"
-        elif self._process is not None and phase == "Succeeded":
-            phase = "Evaluating"  # the report is final, the process is still putting its files away
-        return snapshot_of_trainer(self._name, phase, report)
+        """The state now. Asks for the process first: what it wrote last must be read after its end."""
+        end = self._end_of_ours() if self._process is not None else self._end_of_others()
+        report = read_json(self._output / "progress.json")
+        phase = PHASES.get(str(report.get("phase", "starting")), "Finishing")
+        if end is None:
+            return snapshot_of_trainer(self._name, phase, report)
+        if end in ("Failed", "Stopped"):
+            report["message"] = self._last_words(end)
+        return snapshot_of_trainer(self._name, end, report)
 
-    def _read(self) -> dict[str, object]:
-        try:
-            report = json.loads(self._progress.read_text())
-        except FileNotFoundError:
-            return {}
-        return dict(report)
+    def _end_of_ours(self) -> str | None:
+        assert self._process is not None, "asked of our own process alone"
+        if self._process.popen.poll() is None:
+            return None
+        if self._process.is_stopped:
+            return "Stopped"
+        return "Failed" if self._process.exit_code else "Succeeded"
+
+    def _end_of_others(self) -> str | None:
+        """Of a directory without a lock nothing is known but what the report says."""
+        locked = is_locked(self._output)
+        if locked:
+            return None
+        if read_json(self._output / "progress.json").get("phase") == "finished":
+            return "Succeeded"
+        return "Stopped" if locked is False else None
+
+    def _last_words(self, end: str) -> str:
+        if self._process is None:
+            return f"no process works on it; the log ends with: {last_sentence(tail(self._output / LOG_FILE))}"
+        return self._process.reason() if end == "Failed" else "stopped as asked"

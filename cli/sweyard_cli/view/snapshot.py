@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-TERMINAL_PHASES = ("Succeeded", "Failed")
+TERMINAL_PHASES = ("Succeeded", "Failed", "Stopped")
+"""Stopped: without a cluster, by a signal, or found with nobody working on it; it can go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class RunSnapshot:
 
     name: str
     phase: str
-    """Word for people; Succeeded and Failed end it."""
+    """Word for people; those of TERMINAL_PHASES end it."""
     step: int = 0
     total_steps: int = 0
     progress_percentage: int = 0

@@ -1,0 +1,75 @@
+"""sweyard demo."""
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sweyard_cli.console import make_console
+from sweyard_cli.documents import read_run
+
+CHECKOUT = Path()
+EXAMPLE = Path("examples/tiny/trainingrun.yaml")
+OUTPUT = Path("runs/tiny")
+
+
+class Cluster(StrEnum):
+    """Where the demo runs."""
+
+    NONE = "none"
+    NATIVE = "native"
+    KIND = "kind"
+    EXISTING = "existing"
+
+
+TIMES = {
+    Cluster.NONE: "about 2 minutes for the data set the first time, then about 8 minutes of training",
+    Cluster.NATIVE: "about 20 minutes the first time (a Kubernetes is built), about 15 after that",
+    Cluster.KIND: "about 20 minutes the first time (images are built), about 15 after that",
+    Cluster.EXISTING: "about 20 minutes the first time (images are built), about 15 after that",
+}
+"""On two cores."""
+
+
+def demo(
+    cluster: Annotated[
+        Cluster,
+        typer.Option(help="`none` needs neither root nor Docker; `native` makes a Kubernetes here (Linux, root)."),
+    ] = Cluster.NONE,
+    registry: Annotated[str, typer.Option(help="Where `existing` pulls images from.", show_default=False)] = "",
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The TrainingRun.")] = EXAMPLE,
+    output: Annotated[Path, typer.Option("--output", "-d", metavar="DIR", help="Where the run is kept.")] = OUTPUT,
+) -> None:
+    """Train a small model to repair code, and show what it learned. Run it in the checkout's root."""
+    from sweyard_cli.demo.dataset import make_demo_dataset
+    from sweyard_cli.demo.output import set_aside
+
+    console = make_console()
+    document = read_run(file)
+    kept = set_aside(output, datetime.now())
+    console.print(f"[bold]A small model learns to repair Python code[/bold]: {TIMES[cluster]}, on two cores.")
+    if kept is not None:
+        console.print(f"an earlier demo is kept in {kept}", markup=False)
+    console.print("[bold]data set[/bold]: bugs put into real packages, each proved by the packages' own tests")
+    dataset = make_demo_dataset()
+    if cluster is Cluster.NONE:
+        from sweyard_cli.demo.local import run_local_demo
+
+        console.print(f"[bold]training[/bold]: output in {output}")
+        raise typer.Exit(run_local_demo(document, file, output, console))
+    raise typer.Exit(_on_cluster(cluster, file, dataset, output, registry, console))
+
+
+def _on_cluster(cluster: Cluster, file: Path, dataset: Path, output: Path, registry: str, console: Console) -> int:
+    from sweyard_cli.demo.cluster import run_cluster_demo
+    from sweyard_cli.ending import show_ending
+
+    final = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
+    if final.phase != "Succeeded":
+        console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
+        return 1
+    show_ending(output, console, [("sweyard status -n sweyard-demo", "runs on the cluster; delete one with kubectl")])
+    return 0

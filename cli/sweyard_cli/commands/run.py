@@ -1,0 +1,84 @@
+"""sweyard run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sweyard_cli.commands.options import FileOption, NamespaceOption
+from sweyard_cli.console import make_console
+from sweyard_cli.documents import read_run
+from sweyard_cli.errors import UserError
+
+RUNS = Path("runs")
+
+
+def run(
+    file: FileOption,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-d", metavar="DIR", help="Where the run is kept. Default: runs/NAME.", show_default=False
+        ),
+    ] = None,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Apply it to the kubeconfig's cluster instead.")] = False,
+    namespace: NamespaceOption = None,
+    watch: Annotated[bool, typer.Option(help="Follow it to its end; without, only start it.")] = True,
+    datasets: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Directory of data sets, beside the usual ones.", show_default=False),
+    ] = None,
+    allow_unisolated: Annotated[
+        bool, typer.Option("--allow-unisolated", help="Run sandboxes as plain processes where there are no namespaces.")
+    ] = False,
+) -> None:
+    """Run the TrainingRun in FILE on this machine, or on a cluster, and follow it.
+
+    On this machine it goes on where DIR left off. Interrupting takes a checkpoint first.
+    """
+    document = read_run(file)
+    if not cluster:
+        local_output = output or RUNS / str(document["metadata"]["name"])
+        _run_here(document, file, local_output, datasets or [], watch=watch, allow_unisolated=allow_unisolated)
+    elif output or datasets or allow_unisolated:
+        raise UserError("--output, --datasets and --allow-unisolated are of runs on this machine: leave out --cluster")
+    else:
+        _run_on_cluster(document, namespace, watch=watch)
+
+
+def _run_here(
+    document: dict[str, Any], file: Path, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool
+) -> None:
+    from sweyard_cli.local.run import run_locally
+    from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
+
+    console = make_console()
+    command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
+    process = TrainerProcess(command, output)
+    if not watch:
+        console.print(f"started as process {process.popen.pid}; to follow it: sweyard watch --output {output}")
+        return
+    console.print(f"output in {output}, log in {process.log}", markup=False)
+    after = [(f"sweyard run -f {file} --cluster", "the same file on a cluster with the operator")]
+    raise typer.Exit(run_locally(process, str(document["metadata"]["name"]), file, output, console, after))
+
+
+def _run_on_cluster(document: dict[str, Any], namespace: str | None, *, watch: bool) -> None:
+    from sweyard_cli.cluster.connection import connect
+    from sweyard_cli.cluster.runs import apply_run, follow_run
+
+    connection = connect(choose_namespace(document, namespace))
+    console = make_console()
+    name = str(document["metadata"]["name"])
+    console.print(apply_run(connection, document), markup=False)
+    if watch:
+        raise typer.Exit(follow_run(connection, name, console))
+    console.print(f"to follow it: sweyard watch {name} -n {connection.namespace}")
+
+
+def choose_namespace(document: dict[str, Any], asked: str | None) -> str | None:
+    """Of the file or of the command line. Raises UserError if they differ."""
+    written = document["metadata"].get("namespace")
+    if written and asked and written != asked:
+        raise UserError(f"metadata.namespace is {written!r} in the file and {asked!r} on the command line: choose one")
+    return written or asked

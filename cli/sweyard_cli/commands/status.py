@@ -1,0 +1,105 @@
+"""sweyard status."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.console import make_console
+from sweyard_cli.errors import UserError
+from sweyard_cli.figures import duration
+
+
+class Format(StrEnum):
+    """How the list is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run in the list. The names are those of `-o json`."""
+
+    namespace: str
+    name: str
+    phase: str
+    step: int
+    total_steps: int
+    reward: float | None
+    """Mean of the last step."""
+    solved: float | None
+    """Fraction of the last step's attempts."""
+    remaining_seconds: int | None
+    restarts: int
+    reason: str
+    """What it waits for, or why it failed."""
+
+
+def status(
+    name: Annotated[str | None, typer.Argument(help="Only this run.", show_default=False)] = None,
+    namespace: NamespaceOption = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Runs of all namespaces.")] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+) -> None:
+    """List the runs on the cluster: phase, step, reward, and what they wait for."""
+    from sweyard_cli.cluster.connection import connect
+    from sweyard_cli.cluster.runs import list_runs
+
+    connection = connect(namespace)
+    lines = [line_of(run) for run in list_runs(connection, everywhere=everywhere)]
+    lines = [line for line in lines if name in (None, line.name)]
+    where = "any namespace" if everywhere else f"namespace {connection.namespace}"
+    if name is not None and not lines:
+        raise UserError(f"there is no TrainingRun {name} in {where}; `sweyard status -A` lists all")
+    if output is Format.JSON:
+        typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
+    elif lines:
+        make_console().print(table_of(lines))
+    else:
+        typer.echo(f"no TrainingRuns in {where}; start one: sweyard run -f FILE --cluster")
+
+
+def line_of(run: Mapping[str, Any]) -> RunLine:
+    """Pure: from a TrainingRun as the API server has it."""
+    from sweyard_cli.view.cluster_source import snapshot_of_run
+
+    snapshot = snapshot_of_run(run, None)
+    return RunLine(
+        namespace=str(run["metadata"].get("namespace", "")),
+        name=snapshot.name,
+        phase=snapshot.phase,
+        step=snapshot.step,
+        total_steps=snapshot.total_steps,
+        reward=snapshot.metrics.get("rewardMean"),
+        solved=snapshot.metrics.get("solvedFraction"),
+        remaining_seconds=snapshot.remaining_seconds,
+        restarts=int((run.get("status") or {}).get("restarts", 0)),
+        reason=snapshot.message,
+    )
+
+
+def table_of(lines: Sequence[RunLine]) -> Table:
+    """For people."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("namespace", "name", "phase", "step", "reward", "solved", "left", "restarts"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("reason")
+    for line in lines:
+        table.add_row(
+            line.namespace,
+            line.name,
+            line.phase,
+            f"{line.step} of {line.total_steps}" if line.total_steps else "-",
+            "-" if line.reward is None else f"{line.reward:.3f}",
+            "-" if line.solved is None else f"{line.solved:.1%}",
+            "-" if line.remaining_seconds is None else duration(round(line.remaining_seconds)),
+            str(line.restarts),
+            line.reason,
+        )
+    return table

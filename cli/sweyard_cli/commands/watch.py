@@ -1,0 +1,51 @@
+"""sweyard watch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.console import make_console
+from sweyard_cli.errors import UserError
+
+
+def watch(
+    name: Annotated[str | None, typer.Argument(help="A run on the cluster.", show_default=False)] = None,
+    namespace: NamespaceOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-d", metavar="DIR", help="A run on this machine, by its directory.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Follow a run until it ends. Interrupting only stops looking."""
+    if (name is None) == (output is None):
+        raise UserError("name a run on the cluster, or give --output DIR for one on this machine")
+    try:
+        code = _watch_here(output) if output is not None else _watch_cluster(str(name), namespace)
+    except KeyboardInterrupt:
+        typer.echo("no longer looking; the run goes on", err=True)
+        code = 0
+    raise typer.Exit(code)
+
+
+def _watch_here(output: Path) -> int:
+    import time
+
+    from sweyard_cli.view.live import follow
+    from sweyard_cli.view.local_source import LocalRunSource
+
+    if not output.is_dir():
+        raise UserError(f"{output} is no directory of a run")
+    source = LocalRunSource(output.resolve().name, output)
+    final = follow(source, make_console(), poll_seconds=1.0, sleep=time.sleep)
+    return 0 if final.phase == "Succeeded" else 1
+
+
+def _watch_cluster(name: str, namespace: str | None) -> int:
+    from sweyard_cli.cluster.connection import connect
+    from sweyard_cli.cluster.runs import follow_run
+
+    return follow_run(connect(namespace), name, make_console())

@@ -1,0 +1,58 @@
+"""What a run ends with on the terminal: its figures, and where to read on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sweyard_cli.figures import interval, percent
+from sweyard_cli.report.write import CURVE_FILE, REPORT_FILE, write_report
+from sweyard_cli.results.evaluations import EvaluationFigures, SourceFigure
+from sweyard_cli.results.run_results import RunResults
+
+
+def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[str, str]]) -> None:
+    """Write report and curve into `output`, then show figures, files and (command, what it does) pairs."""
+    results = write_report(output)
+    console.print()
+    if results.evaluations:
+        console.print(figures_table(results.evaluations))
+    for line in reward_lines(results):
+        console.print(line, markup=False)
+    console.print()
+    lines = Table.grid(padding=(0, 2))
+    lines.add_row("curve", str(output / CURVE_FILE))
+    lines.add_row("report", f"{output / REPORT_FILE} (open it in a browser)")
+    for number, (command, meaning) in enumerate(next_commands):
+        lines.add_row("" if number else "next", f"{command}   # {meaning}")
+    console.print(lines, markup=False)
+
+
+def figures_table(evaluations: Sequence[EvaluationFigures]) -> Table:
+    """Held-out tasks solved: a row an evaluation, a column a source."""
+    sources = list(dict.fromkeys(figure.source for evaluation in evaluations for figure in evaluation.sources))
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("held-out tasks solved")
+    for source in sources:
+        table.add_column(source)
+    for evaluation in evaluations:
+        known = {figure.source: figure for figure in evaluation.sources}
+        table.add_row(evaluation.title, *(_cell(known.get(source)) for source in sources))
+    return table
+
+
+def _cell(figure: SourceFigure | None) -> str:
+    if figure is None or not figure.attempts:
+        return "-"
+    share, of = percent(figure.solved_fraction), f"{figure.solved} of {figure.attempts}"
+    return f"{share:>6}  {of} ({interval(figure.low, figure.high)})"
+
+
+def reward_lines(results: RunResults) -> list[str]:
+    """Mean reward of the first and of the last step."""
+    rewards = results.series("rollout/reward_mean")
+    if not rewards:
+        return []
+    (first, before), (last, after) = rewards[0], rewards[-1]
+    return [f"mean reward: {before:.3f} in step {first:g}, {after:.3f} in step {last:g}"]

@@ -1,0 +1,1 @@
+"""Runs without a cluster: the trainer as a process of this machine."""

@@ -1,0 +1,40 @@
+"""One process at a time works on a run's directory, and others can see whether one does.
+
+The lock is the kernel's: it is held by whoever has the file open, and cannot outlive its holder.
+"""
+
+import fcntl
+from pathlib import Path
+from typing import IO
+
+from sweyard_cli.errors import UserError
+
+LOCK_FILE = "run.lock"
+
+
+def lock(output: Path) -> IO[bytes]:
+    """Held until the file, and the copies that children got of it, are closed. Raises UserError if it is held."""
+    file = (output / LOCK_FILE).open("ab")
+    if not _acquire(file):
+        file.close()
+        raise UserError(
+            f"{output}: another process is at work on this run; look at it with `sweyard watch -d {output}`"
+        )
+    return file
+
+
+def is_locked(output: Path) -> bool | None:
+    """Whether a process is at work; None for a directory that was never locked, of which nothing is known."""
+    path = output / LOCK_FILE
+    if not path.exists():
+        return None
+    with path.open("ab") as file:
+        return not _acquire(file)
+
+
+def _acquire(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,25 @@
+"""The trainer's log, and the sentence in it that says why it ended."""
+
+import os
+from pathlib import Path
+
+LOG_FILE = "run.log"
+TAIL_BYTES = 65_536
+_MARK = "error: "
+
+
+def tail(path: Path, since_byte: int = 0) -> str:
+    """The last part of a log, of what was written after `since_byte`; empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(since_byte, size - TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def last_sentence(log: str) -> str:
+    """What the trainer said last: its own error sentence, else the last line, which ends a traceback."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
+    return (errors or lines or ["it said nothing"])[-1]

@@ -1,0 +1,42 @@
+"""A run without a cluster, from its start to its figures."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from sweyard_cli.ending import show_ending
+from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
+from sweyard_cli.view.live import follow
+from sweyard_cli.view.local_source import LocalRunSource
+
+POLL_SECONDS = 1.0
+
+
+def run_command(file: Path, output: Path) -> str:
+    """What starts a run, or goes on with it."""
+    return f"sweyard run -f {file} --output {output}"
+
+
+def run_locally(
+    process: TrainerProcess,
+    name: str,
+    file: Path,
+    output: Path,
+    console: Console,
+    next_commands: Sequence[tuple[str, str]],
+    *,
+    poll_seconds: float = POLL_SECONDS,
+) -> int:
+    """Follow the trainer to its end and say what came of it; its exit code."""
+    with forwarded_signals(process, lambda text: console.print(text, markup=False)):
+        follow(LocalRunSource(name, output, process), console, poll_seconds=poll_seconds, sleep=time.sleep)
+    if process.is_stopped:
+        console.print(f"stopped; to go on from the last checkpoint: {run_command(file, output)}", markup=False)
+    elif process.exit_code:
+        console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
+        console.print(f"log: {process.log}", markup=False)
+    else:
+        show_ending(output, console, next_commands)
+    return process.exit_code

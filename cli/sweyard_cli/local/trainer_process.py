@@ -1,0 +1,99 @@
+"""The trainer as a child process: started, told to stop, and what its end means."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from sweyard_cli.local.lock import lock
+from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPED_CODES = (143, -signal.SIGTERM)
+"""With a checkpoint taken, or before there was anything to keep."""
+
+
+class TrainerProcess:
+    """A trainer in a session of its own, so that the terminal's signals reach it through us alone, and once."""
+
+    def __init__(self, command: Sequence[str], output: Path) -> None:
+        """Raises UserError if another process is at work in `output`."""
+        output.mkdir(parents=True, exist_ok=True)
+        self.log = output / LOG_FILE
+        with lock(output) as held, self.log.open("ab") as log:
+            self._log_begin = log.tell()
+            self.popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(held.fileno(),),
+            )
+
+    def stop(self) -> None:
+        """Ask for a checkpoint and an end."""
+        self.popen.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and its children at once."""
+        os.killpg(self.popen.pid, signal.SIGKILL)
+
+    @property
+    def is_stopped(self) -> bool:
+        """It ended because it was asked to."""
+        return self.popen.poll() in STOPPED_CODES
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell gives it; only after the end."""
+        code = self.popen.wait()
+        return code if code >= 0 else 128 - code
+
+    def reason(self) -> str:
+        """Why it failed, in one sentence."""
+        code = self.popen.wait()
+        if code == -signal.SIGKILL:
+            return "it was killed (SIGKILL), as the kernel does when memory runs out"
+        if code < 0:
+            return f"it was killed by {signal.Signals(-code).name}; it said last: {last_sentence(self._said())}"
+        return last_sentence(self._said())
+
+    def _said(self) -> str:
+        return tail(self.log, self._log_begin)
+
+
+def trainer_command(file: Path, output: Path, datasets: Sequence[Path], *, allow_unisolated: bool) -> list[str]:
+    """Command line of the trainer."""
+    command = [sys.executable, "-m", "sweyard_trainer.local", "-f", str(file), "--output", str(output)]
+    for dataset in datasets:
+        command += ["--datasets", str(dataset)]
+    return command + (["--allow-unisolated"] if allow_unisolated else [])
+
+
+@contextmanager
+def forwarded_signals(process: TrainerProcess, say: Callable[[str], None]) -> Iterator[None]:
+    """The first signal asks the trainer to stop, the second ends it."""
+    asked = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if process.popen.poll() is not None:
+            return
+        if asked:
+            process.kill()
+            return
+        asked = True
+        say("stopping: the trainer takes a checkpoint first; once more to end it at once")
+        process.stop()
+
+    before = {number: signal.signal(number, handle) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
