@@ -19,7 +19,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $own := index $images (index . 1) -}}
 {{- $registry := $own.registry | default $images.registry -}}
 {{- $tag := $own.tag | default $images.tag | default $root.Chart.AppVersion -}}
-{{- if $registry }}{{ $registry }}/{{ end }}{{ $own.repository }}:{{ $tag }}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ $own.repository }}:{{ $tag }}{{ with $own.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* The operator's rights where its objects live. Each child of a run, pool or cache, and nothing else. */}}

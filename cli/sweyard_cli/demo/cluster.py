@@ -42,7 +42,7 @@ def run_cluster_demo(
         commands = target.start(host_commands(console))
     runner = "base" if target.mounts_checkout else "trainer"
     with timed(console, "images"):
-        images, task_images = _bring_images(commands, target, runner, dataset, checkout)
+        images, task_images = bring_images(commands, target, runner, dataset, checkout)
     with timed(console, "operator"):
         values = chart_values(images, checkout if target.mounts_checkout else None)
         install_chart(commands, checkout / "charts" / "sweyard", values)
@@ -51,14 +51,14 @@ def run_cluster_demo(
     with timed(console, "data set"):
         make_namespace(commands)
         remove_earlier_run(commands, name)
-        push_dataset(commands, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
+        push_dataset(commands, NAMESPACE, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
     final = _run(commands, run, output, console)
     with timed(console, "files of the run"):
         fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
     return final
 
 
-def _bring_images(
+def bring_images(
     commands: Commands, target: Target, runner: str, dataset: Path, checkout: Path
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Names that pods use: of the components, as the chart calls them, and of the tasks by repository."""
@@ -71,13 +71,13 @@ def _bring_images(
     return dict(zip(wanted, brought, strict=False)), dict(zip(tasks, brought[len(wanted) :], strict=True))
 
 
-def push_dataset(commands: Commands, name: str, dataset: Path, images: Mapping[str, str]) -> None:
+def push_dataset(commands: Commands, namespace: str, name: str, dataset: Path, images: Mapping[str, str]) -> None:
     """The ConfigMap that the run's tasks come from."""
     from sweyard_sandbox.tasks.config_map import to_config_map
     from sweyard_sandbox.tasks.load import load_all_tasks
 
     manifest = to_config_map(name, load_all_tasks(dataset), images)
-    manifest["metadata"]["namespace"] = NAMESPACE
+    manifest["metadata"]["namespace"] = namespace
     apply(commands, manifest)
 
 

@@ -35,8 +35,9 @@ def chart_values(images: Mapping[str, str], checkout: Path | None) -> dict[str, 
 def image_value(image: str) -> dict[str, str]:
     """An image's name as the chart takes it."""
     registry, _, name = image.rpartition("/")
+    name, _, digest = name.partition("@")
     repository, _, tag = name.partition(":")
-    return {"registry": registry, "repository": repository, "tag": tag}
+    return {"registry": registry, "repository": repository, "tag": tag, "digest": digest}
 
 
 def install_chart(commands: Commands, chart: Path, values: Mapping[str, Any]) -> None:
@@ -48,6 +49,13 @@ def install_chart(commands: Commands, chart: Path, values: Mapping[str, Any]) ->
             *("helm", "upgrade", "--install", "sweyard", str(chart), "--namespace", SYSTEM_NAMESPACE),
             *("--create-namespace", "--values", file.name, "--wait", "--timeout", "180s"),
         )
+
+
+def uninstall_chart(commands: Commands) -> None:
+    """The release, and then the kinds, which it keeps, with all objects of them."""
+    commands.run("helm", "uninstall", "sweyard", "--namespace", SYSTEM_NAMESPACE, "--wait")
+    kinds = ("trainingruns", "rolloutpools", "imagecaches")
+    commands.run("kubectl", "delete", "crd", *(f"{kind}.sweyard.dev" for kind in kinds))
 
 
 def make_namespace(commands: Commands) -> None:

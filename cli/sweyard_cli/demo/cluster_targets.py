@@ -42,6 +42,7 @@ class Target(Protocol):
 class Native:
     """`python -m sweyard_cluster`: real nodes in namespaces of this machine."""
 
+    cluster: str = CLUSTER_NAME
     mounts_checkout: bool = True
 
     def check(self) -> None:
@@ -54,14 +55,14 @@ class Native:
             )
 
     def start(self, commands: Commands) -> Commands:
-        commands.cluster_tool("up", "--name", CLUSTER_NAME)
+        commands.cluster_tool("up", "--name", self.cluster)
         programs = commands.cluster_tool("build", "control-plane", "helm").split()
         path = os.pathsep.join([*sorted({str(Path(program).parent) for program in programs}), os.environ["PATH"]])
-        kubeconfig = commands.cluster_tool("kubeconfig", "--name", CLUSTER_NAME).strip()
+        kubeconfig = commands.cluster_tool("kubeconfig", "--name", self.cluster).strip()
         return commands.with_environment(KUBECONFIG=kubeconfig, PATH=path)
 
     def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
-        return commands.cluster_tool("load", "--pin", "--name", CLUSTER_NAME, *images).split()
+        return commands.cluster_tool("load", "--pin", "--name", self.cluster, *images).split()
 
 
 @dataclass(frozen=True)

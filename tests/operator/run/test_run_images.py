@@ -1,6 +1,7 @@
 """The images of a run's tasks are held by its own ImageCache."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -75,6 +76,9 @@ def test_the_cache_goes_with_the_end_of_the_run_and_outlives_a_pause(make_world:
     world.run["spec"]["suspend"] = True
     world.settle()
     assert (IMAGE_CACHES, "demo") in world.objects
-    world.run["status"]["conditions"] = [{"type": "Succeeded", "status": "True", "reason": "Completed"}]
+    world.run["spec"] |= {"suspend": False, "activeDeadlineSeconds": 60}
     world.settle()
+    world.now += timedelta(minutes=2)
+    world.settle()
+    assert world.condition("Failed")["reason"] == "DeadlineExceeded"
     assert (IMAGE_CACHES, "demo") not in world.objects

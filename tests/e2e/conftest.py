@@ -1,0 +1,46 @@
+"""The whole product on a real cluster: chart, operator, cache, sandboxes and trainer from their images."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.e2e.installation import Installation
+from tests.e2e.repository import write_repository
+
+from sweyard_cli.demo.cluster import bring_images
+from sweyard_cli.demo.cluster_commands import Commands
+from sweyard_cli.demo.cluster_install import chart_values, install_chart, uninstall_chart
+from sweyard_cli.demo.cluster_targets import Native
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.tasks.command import parser, run
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight tasks of a small package, and two held out."""
+    work = tmp_path_factory.mktemp("dataset")
+    repository = write_repository(work / "gauge")
+    arguments = ["--name", "gauge", "--repo", str(repository), "--cache", str(work / "cache")]
+    return run(parser().parse_args([*arguments, "--train", "8", "--heldout", "2", "--jobs", "2"]))
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
+    """The chart on the session's cluster; removed at the end, with the kinds."""
+    paths = [str(cluster.tool.binaries.path(name).parent) for name in ("kubectl", "helm")]
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PATH": os.pathsep.join([*paths, os.environ["PATH"]]),
+    }
+    commands = Commands(Console(quiet=True), environment)
+    images, task_images = bring_images(commands, Native(cluster.name), "base", dataset, CHECKOUT)
+    install_chart(commands, CHECKOUT / "charts" / "sweyard", chart_values(images, CHECKOUT))
+    made = Installation(cluster, commands, dataset, task_images)
+    yield made
+    made.remove_namespaces()
+    uninstall_chart(commands)

@@ -1,0 +1,123 @@
+"""An installed sweyard in a test's hands."""
+
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sweyard_cli.demo.cluster import push_dataset
+from sweyard_cli.demo.cluster_commands import Commands
+from sweyard_cluster.testing import TestCluster
+
+POLL_SECONDS = 0.5
+OUR_KINDS = (
+    "pods,jobs,services,statefulsets,deployments,daemonsets,networkpolicies,leases,persistentvolumeclaims,"
+    "rolloutpools.sweyard.dev,imagecaches.sweyard.dev,trainingruns.sweyard.dev,rolebindings,serviceaccounts,configmaps"
+)
+GIVEN = {"serviceaccount/default", "configmap/kube-root-ca.crt", "configmap/gauge"}
+"""What a namespace with our data set holds when nothing runs."""
+
+
+class Installation:
+    """Namespaces for runs, and ways to look at them and to break them."""
+
+    def __init__(self, cluster: TestCluster, commands: Commands, dataset: Path, task_images: dict[str, str]) -> None:
+        self._cluster = cluster
+        self._commands = commands
+        self._dataset = dataset
+        self._task_images = task_images
+        self._namespaces: list[str] = []
+
+    def make_namespace(self) -> str:
+        """One with the data set in it."""
+        name = f"e2e-{uuid.uuid4().hex[:6]}"
+        self.kubectl("create", "namespace", name)
+        self._namespaces.append(name)
+        push_dataset(self._commands, name, "gauge", self._dataset, self._task_images)
+        return name
+
+    def remove_namespaces(self) -> None:
+        for name in self._namespaces:
+            self.kubectl("delete", "namespace", name, "--ignore-not-found")
+
+    def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
+        return self._cluster.kubectl(*arguments, input_text=input_text)
+
+    def get(self, namespace: str, what: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.kubectl("-n", namespace, "get", what, "-o", "json"))
+        return found
+
+    def apply_run(self, namespace: str, spec: dict[str, Any]) -> None:
+        run = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}
+        self.kubectl("-n", namespace, "apply", "-f", "-", input_text=json.dumps(run))
+
+    def status(self, namespace: str) -> dict[str, Any]:
+        return dict(self.get(namespace, "trainingrun/r").get("status") or {})
+
+    def wait_for_step(self, namespace: str, step: int, deadline_seconds: float) -> None:
+        self._wait(namespace, lambda status: int(status.get("step", 0)) >= step, deadline_seconds)
+
+    def wait_for_end(self, namespace: str, deadline_seconds: float) -> dict[str, Any]:
+        return self._wait(namespace, lambda status: status.get("phase") in ("Succeeded", "Failed"), deadline_seconds)
+
+    def _wait(
+        self, namespace: str, reached: Callable[[dict[str, Any]], bool], deadline_seconds: float
+    ) -> dict[str, Any]:
+        give_up_at = time.monotonic() + deadline_seconds
+        while not reached(status := self.status(namespace)):
+            if _is_hopeless(status) or time.monotonic() > give_up_at:
+                raise AssertionError(f"not reached: {json.dumps(status, indent=1)}\n{self.last_words(namespace)}")
+            time.sleep(POLL_SECONDS)
+        return status
+
+    def last_words(self, namespace: str) -> str:
+        """For a failure's report."""
+        selector = "sweyard.dev/component in (trainer,gateway,engine)"
+        logs = self.kubectl("-n", namespace, "logs", "-l", selector, "--all-containers", "--tail=15", "--prefix")
+        return f"{self.kubectl('-n', namespace, 'get', 'pods', '-o', 'wide')}\n{logs}"
+
+    def kill(self, namespace: str, component: str, command: str) -> None:
+        """kill -9 for processes of a component's pods whose command line holds `command`, from outside of the pods."""
+        pods = self.get(namespace, "pods")["items"]
+        uids = [pod["metadata"]["uid"] for pod in pods if _component(pod) == component]
+        victims = [pid for pid in _processes(command) if any(uid in _cgroup(pid) for uid in uids)]
+        if not victims:
+            raise AssertionError(f"no process {command!r} in {uids}")
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+
+    def left_in(self, namespace: str) -> set[str]:
+        """Names of all that is there beside what is always there."""
+        return set(self.kubectl("-n", namespace, "get", OUR_KINDS, "-o", "name").split()) - GIVEN
+
+
+def _is_hopeless(status: dict[str, Any]) -> bool:
+    ended = {entry["type"] for entry in status.get("conditions") or () if entry["status"] == "True"}
+    return bool(ended & {"Failed", "InvalidSpec"})
+
+
+def _component(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"].get("labels", {}).get("sweyard.dev/component", ""))
+
+
+def _processes(command: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and command in _read(entry / "cmdline").replace("\0", " "):
+            found.append(int(entry.name))
+    return found
+
+
+def _cgroup(pid: int) -> str:
+    return _read(Path(f"/proc/{pid}/cgroup")).replace("_", "-")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # it ended
+        return ""

@@ -1,0 +1,68 @@
+"""A TrainingRun from apply to Succeeded, through kill -9 of operator and trainer, to a deletion that leaves nothing."""
+
+import time
+from typing import Any
+
+import pytest
+from tests.e2e.installation import Installation
+
+pytestmark = pytest.mark.kubelet
+
+STEPS = 4
+SPEC: dict[str, Any] = {
+    "preset": "tiny",
+    "steps": STEPS,
+    "warmup": {"steps": 20, "batchSize": 8},
+    "rollout": {"groupsPerStep": 2, "groupSize": 4, "maxConcurrent": 8},
+    "reward": {"verifyTasks": False},
+    "checkpoint": {"everySteps": 1},
+    "sandboxes": {"replicas": 8},
+    "tasks": {"train": {"dataset": "gauge", "split": "train"}, "eval": [{"dataset": "gauge", "split": "heldout"}]},
+}
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("transformers", id="engine in the trainer"),
+        pytest.param("vllm", id="vLLM", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
+    installation: Installation, engine: str
+) -> None:
+    namespace = installation.make_namespace()
+    installation.apply_run(namespace, {**SPEC, "inference": {"engine": engine}})
+
+    installation.wait_for_step(namespace, 1, deadline_seconds=400)
+    installation.kill("sweyard-system", "operator", "sweyard_operator")
+    installation.kill(namespace, "trainer", "sweyard_trainer --config")
+    status = installation.wait_for_end(namespace, deadline_seconds=400)
+
+    assert (status["phase"], status["step"], status["restarts"]) == ("Succeeded", STEPS, 1)
+    assert status["trainer"]["metrics"].keys() >= {"rewardMean", "eval/gauge-heldout"}
+    conditions = {condition["type"]: condition for condition in status["conditions"]}
+    assert conditions["ImagesReady"]["status"] == "True"
+    assert "1 images are on their nodes" in conditions["ImagesReady"]["message"]
+    # The run is over and holds nothing that costs: its volume and its logs are left to be read.
+    until_gone(installation, namespace, {"pod", "statefulset", "deployment", "daemonset", "rolloutpool", "lease"})
+    assert installation.get(namespace, "jobs")["items"]
+
+    installation.kubectl("-n", namespace, "delete", "trainingrun", "r")
+    until_gone(installation, namespace, None)
+
+
+def until_gone(installation: Installation, namespace: str, kinds: set[str] | None) -> None:
+    """Wait until nothing of `kinds` (None: of anything) is left in the namespace, finished trainers aside."""
+    give_up_at = time.monotonic() + 60
+    while left := remaining(installation, namespace, kinds):
+        assert time.monotonic() < give_up_at, left
+        time.sleep(1)
+
+
+def remaining(installation: Installation, namespace: str, kinds: set[str] | None) -> set[str]:
+    left = installation.left_in(namespace)
+    if kinds is None:
+        return left
+    wanted = {name for name in left if name.partition("/")[0].partition(".")[0] in kinds}
+    return {name for name in wanted if not name.startswith("pod/r-trainer-")}
