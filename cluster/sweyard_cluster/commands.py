@@ -21,10 +21,9 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
     if nodes < 1 and not arguments.control_plane_only:
         raise ClusterError(f"--nodes {nodes} must be 1 or more; for no nodes at all use --control-plane-only")
     spec = lifecycle.up(tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit)
-    say = tool.progress.say
-    say(f"Cluster {spec.name} is up: {spec.api_url}")
-    say(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
-    say(f"       {tool.binaries.path('kubectl')} get nodes")
+    tool.progress.say(f"Cluster {spec.name} is up: {spec.api_url}")
+    tool.progress.hint(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
+    tool.progress.hint(f"       {tool.binaries.path('kubectl')} get nodes")
 
 
 def down(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -72,7 +71,7 @@ def fail(tool: Tool, arguments: argparse.Namespace) -> None:
     faults.fail_node(tool, spec, arguments.node, faults.NETWORK if arguments.network else faults.POWER)
     lost = "network" if arguments.network else "power"
     tool.progress.say(f"{arguments.node} has no {lost}; Kubernetes notices within a minute")
-    tool.progress.say(f"Next:  python -m sweyard_cluster heal node {arguments.node} --name {spec.name}")
+    tool.progress.hint(f"Next:  python -m sweyard_cluster heal node {arguments.node} --name {spec.name}")
 
 
 def heal(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -118,7 +117,7 @@ def images_build(tool: Tool, arguments: argparse.Namespace) -> None:
     sizes = build_images(names, arguments.checkout.absolute(), tool.cache, builder, tool.progress)
     for name, size in sizes.items():
         print(f"{image_tag(name):<40} {size / 1e6:>8.0f} MB")
-    tool.progress.say("Next:  python -m sweyard_cluster load " + " ".join(image_tag(name) for name in sizes))
+    tool.progress.hint("Next:  python -m sweyard_cluster load " + " ".join(image_tag(name) for name in sizes))
 
 
 def cluster_with_nodes(tool: Tool, name: str) -> ClusterSpec:

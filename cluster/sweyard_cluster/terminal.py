@@ -21,6 +21,11 @@ class Progress:
     def say(self, text: str = "") -> None:
         print(text, file=self.stream, flush=True)
 
+    def hint(self, text: str) -> None:
+        """What to do next, for people: a program that reads the standard output knows."""
+        if sys.stdout.isatty():
+            self.say(text)
+
     def note(self, text: str) -> None:
         self._note = text
 
