@@ -1,14 +1,11 @@
 """Text of attempts as a page may show it: bounded, and with nothing invisible in it."""
 
-import unicodedata
-
 _CONTROL_PICTURES = 0x2400
 _SHOWN_AS_THEY_ARE = "\n\t"
-_INVISIBLE = {"Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: str) -> str:
-    """Control characters as pictures, marks that change the direction of text as their code points.
+    """Control characters as pictures; odd spaces and marks that change the direction of text as their code points.
 
     What a browser would hide or reorder, readers must see: the text comes from a model.
     """
@@ -19,11 +16,7 @@ def _visible_character(character: str) -> str:
     if character in _SHOWN_AS_THEY_ARE or character.isprintable():
         return character
     code = ord(character)
-    if code < 0x20:
-        return chr(_CONTROL_PICTURES + code)
-    if unicodedata.category(character) in _INVISIBLE or 0x7F <= code < 0xA0:
-        return f"<U+{code:04X}>"
-    return character
+    return chr(_CONTROL_PICTURES + code) if code < 0x20 else f"<U+{code:04X}>"
 
 
 def cut(text: str, limit: int) -> str:

@@ -1,0 +1,119 @@
+"""Reading a run's directory at any moment of its life."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import ROWS, attempt, evaluation_row, step_row
+
+from sweyard_cli.errors import UserError
+from sweyard_cli.results.attempts import evenly, load_attempt
+from sweyard_cli.results.run_results import MAX_STEPS_READ, read_results
+
+MakeRun = Callable[..., Path]
+
+
+def test_a_line_that_is_being_written_is_left_out(make_run: MakeRun) -> None:
+    run = make_run()
+    for path in (run / "metrics" / "metrics.jsonl", run / "rollouts" / "step-000002.jsonl"):
+        with path.open("a") as file:
+            file.write('{"phase": "rl", "step": 3, "rollout/rew')
+    results = read_results(run)
+    assert results.series("rollout/reward_mean") == [(1.0, 0.25), (2.0, 0.75)]
+    assert [key.outcome for key in results.steps[2]] == ["solved", "env_infra"]
+
+
+def test_half_a_line_in_the_middle_costs_that_line_alone(make_run: MakeRun) -> None:
+    run = make_run(attempts={})
+    path = run / "rollouts" / "step-000001.jsonl"
+    path.write_text('{"task_id": "t\n' + json.dumps(attempt("t9", "solved")) + "\n\n17\n")
+    (key,) = read_results(run).steps[1]
+    assert load_attempt(key).task_id == "t9"
+
+
+def test_attempts_are_found_again_behind_text_of_many_bytes(make_run: MakeRun) -> None:
+    wordy = attempt("t1", transcript=[{"role": "user", "content": "\N{SNOWMAN}" * 1000}])
+    run = make_run(attempts={})
+    path = run / "rollouts" / "step-000001.jsonl"
+    lines = [json.dumps(row, ensure_ascii=False) for row in (wordy, attempt("t2"))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first, second = (load_attempt(key) for key in read_results(run).steps[1])
+    assert first.messages[0][1] == "\N{SNOWMAN}" * 1000
+    assert (second.task_id, second.num_sampled_tokens) == ("t2", 3)
+
+
+def test_not_a_number_is_kept_as_such(make_run: MakeRun) -> None:
+    results = read_results(make_run(rows=[step_row(1, math.nan), step_row(2, 0.5)]))
+    (_, first), (_, second) = results.series("rollout/reward_mean")
+    assert math.isnan(first)
+    assert second == 0.5
+
+
+def test_a_run_that_failed_before_its_first_step_has_no_figures(make_run: MakeRun) -> None:
+    progress = {"phase": "starting", "step": 0, "totalSteps": 30, "message": "loading the model"}
+    results = read_results(make_run(rows=[], attempts={}, progress=progress))
+    assert (results.evaluations, dict(results.steps), results.is_finished) == ([], {}, False)
+
+
+def test_only_a_run_s_directory_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no run"):
+        read_results(tmp_path)
+
+
+def test_a_file_that_is_no_json_is_named(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "summary.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_results(run)
+
+
+def test_evaluations_come_from_the_summary_of_a_finished_run(make_run: MakeRun) -> None:
+    report = {"source": "heldout", "attempts": 40, "solved": 16, "low": 0.26, "high": 0.55, "infra_failures": 1.0}
+    summary = {"run": "named", "steps": 2, "evaluations": {"final": [report]}, "seconds": {"step": 61.0}}
+    results = read_results(make_run(summary=summary))
+    (evaluation,) = results.evaluations
+    assert (results.name, evaluation.title) == ("named", "after training")
+    assert evaluation.sources[0].solved_fraction == 0.4
+    assert evaluation.sources[0].infra_failures == 1
+
+
+LABELS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
+    "with a warm-up": (list(ROWS), 2, ["untrained", "warmed-up", "final"]),
+    "before the warm-up": (list(ROWS[:2]), 2, ["untrained"]),
+    "without a warm-up": (
+        [evaluation_row(0, 0.0), step_row(1, 0.1), evaluation_row(1, 0.1)],
+        1,
+        ["untrained", "final"],
+    ),
+    "on the way": ([evaluation_row(0, 0.0), evaluation_row(10, 0.1)], 30, ["untrained", "step-10"]),
+    "evaluation alone": ([evaluation_row(0, 0.4)], 0, ["final"]),
+    "progress unknown": ([evaluation_row(0, 0.4), evaluation_row(30, 0.5)], -1, ["untrained", "step-30"]),
+}
+
+
+@pytest.mark.parametrize(("rows", "total", "labels"), LABELS.values(), ids=LABELS)
+def test_evaluations_of_an_unfinished_run_are_told_apart(
+    make_run: MakeRun, rows: list[dict[str, Any]], total: int, labels: list[str]
+) -> None:
+    progress = {"step": 0, "totalSteps": total} if total >= 0 else None
+    assert [
+        evaluation.label for evaluation in read_results(make_run(rows=rows, progress=progress)).evaluations
+    ] == labels
+
+
+def test_of_a_long_run_some_steps_are_read_the_first_and_the_last_among_them(make_run: MakeRun) -> None:
+    attempts = {f"step-{step:06d}": [attempt(f"t{step}")] for step in range(1, 3 * MAX_STEPS_READ)}
+    steps = list(read_results(make_run(attempts=attempts)).steps)
+    assert len(steps) == MAX_STEPS_READ
+    assert (steps[0], steps[-1]) == (1, 3 * MAX_STEPS_READ - 1)
+    assert steps == sorted(set(steps))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7, 1000])
+def test_evenly_chosen_items_are_distinct_and_in_order(count: int) -> None:
+    chosen = evenly(list(range(count)), 6)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == min(count, 6)

@@ -1,0 +1,136 @@
+"""What users hand in: one sentence and exit code 2, never a traceback."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import DOCUMENT
+
+Sweyard = Callable[..., Any]
+
+BAD_FILES = {
+    "is missing": (None, "No such file"),
+    "is empty": (b"", "the file is empty"),
+    "is no text": (b"\xff\xfe\x00", "no UTF-8"),
+    "is no YAML": (b"a: [", "YAML"),
+    "holds another kind": (
+        b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}',
+        "holds a ConfigMap, not a TrainingRun",
+    ),
+    "holds two runs": (
+        (json.dumps(DOCUMENT) + "\n---\n" + json.dumps(DOCUMENT)).encode(),
+        "holds 2 documents",
+    ),
+    "sets an unknown field": (
+        json.dumps({**DOCUMENT, "spec": {**DOCUMENT["spec"], "stepz": 3}}).encode(),
+        "stepz",
+    ),
+    "names no such preset": (
+        json.dumps({**DOCUMENT, "spec": {**DOCUMENT["spec"], "preset": "tinny"}}).encode(),
+        "tiny",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["resolve", "run", "demo"])
+@pytest.mark.parametrize(("content", "says"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_file_is_told_in_a_sentence(
+    sweyard: Sweyard, tmp_path: Path, command: str, content: bytes | None, says: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    result = sweyard(command, "-f", file, *(["--output", tmp_path / "out"] if command != "resolve" else []))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_no_file(sweyard: Sweyard, tmp_path: Path) -> None:
+    result = sweyard("validate", "-f", tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "directory" in result.stderr
+
+
+def test_validate_tells_every_problem_on_a_line_of_its_own(sweyard: Sweyard, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    spec = {**DOCUMENT["spec"], "steps": -1, "rollout": {"groupSize": 0}}
+    file.write_text(json.dumps({**DOCUMENT, "spec": spec}))
+    result = sweyard("validate", "-f", file)
+    assert result.exit_code == 2
+    assert sorted("steps" in line or "groupSize" in line for line in result.stderr.splitlines()) == [True, True]
+
+
+def test_a_valid_file_is_said_to_be(sweyard: Sweyard, run_file: Path) -> None:
+    result = sweyard("validate", "-f", run_file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "valid" in result.stdout
+
+
+def test_resolve_prints_what_a_preset_fills_in(sweyard: Sweyard, run_file: Path) -> None:
+    result = sweyard("resolve", "-f", run_file)
+    assert result.exit_code == 0
+    assert "type: short" in result.stdout  # the preset's agent
+    assert "clipLow: 0.2" in result.stdout  # a default
+
+
+def test_numbers_are_read_as_kubectl_reads_them(sweyard: Sweyard, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        json.dumps(DOCUMENT).replace('"preset": "tiny"', '"preset": "tiny", "optimizer": {"learningRate": 1e-6}')
+    )
+    assert "learningRate: 1.0e-06" in sweyard("resolve", "-f", file).stdout
+
+
+def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
+    lines = sweyard("presets").stdout.splitlines()
+    assert any(line.startswith("tiny: ") and len(line) > len("tiny: ") for line in lines)
+
+
+COMMANDS = [
+    *("demo", "validate", "resolve", "presets", "run", "watch", "status", "report"),
+    *("tasks make", "tasks check", "tasks push"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_has_an_example(sweyard: Sweyard, command: str) -> None:
+    result = sweyard(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"Example: sweyard {command}" in " ".join(result.stdout.split())
+
+
+MISUSES = {
+    "watch without a run": (["watch"], "--output DIR"),
+    "watch of two runs": (["watch", "tiny", "--output", "x"], "--output DIR"),
+    "watch of no directory": (["watch", "--output", "/nonexistent"], "/nonexistent"),
+    "report of no directory": (["report", "/nonexistent"], "/nonexistent holds no run"),
+    "unknown kind of bug": (["tasks", "make", "--name", "x", "--kinds", "typo"], "typo"),
+    "make without a source": (["tasks", "make", "--name", "x"], "--package NAME==VERSION"),
+    "make without a name": (["tasks", "make"], "--name"),
+    "check of no data set": (["tasks", "check", "nosuch"], "nosuch"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_told_in_a_sentence(sweyard: Sweyard, arguments: list[str], says: str) -> None:
+    result = sweyard(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_options_of_runs_here_are_refused_on_a_cluster(sweyard: Sweyard, run_file: Path) -> None:
+    result = sweyard("run", "-f", run_file, "--cluster", "--output", "x")
+    assert result.exit_code == 2
+    assert "leave out --cluster" in result.stderr
+
+
+def test_a_report_that_cannot_be_written_names_the_file(
+    sweyard: Sweyard, make_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    result = sweyard("report", make_run(), "-o", tmp_path / "missing" / "report.html")
+    assert result.exit_code == 2
+    assert "missing/report.html: No such file" in result.stderr
