@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
@@ -100,6 +101,6 @@ def table_of(lines: Sequence[RunLine]) -> Table:
             "-" if line.solved is None else f"{line.solved:.1%}",
             "-" if line.remaining_seconds is None else duration(round(line.remaining_seconds)),
             str(line.restarts),
-            line.reason,
+            Text(line.reason),
         )
     return table

@@ -1,0 +1,31 @@
+"""The demo is safe to repeat."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from sweyard_cli.demo.output import set_aside
+from sweyard_cli.errors import UserError
+from sweyard_cli.local.lock import lock
+
+NOW = datetime(2026, 5, 4, 3, 2, 1)
+
+
+def test_an_earlier_demo_is_kept_under_another_name(tmp_path: Path) -> None:
+    output = tmp_path / "tiny"
+    output.mkdir()
+    (output / "summary.json").write_text("{}")
+    assert set_aside(output, NOW) == tmp_path / "tiny-20260504-030201"
+    assert not output.exists()
+    assert (tmp_path / "tiny-20260504-030201" / "summary.json").exists()
+
+
+def test_the_first_demo_sets_nothing_aside(tmp_path: Path) -> None:
+    assert set_aside(tmp_path / "tiny", NOW) is None
+
+
+def test_a_demo_that_is_running_is_left_alone(tmp_path: Path) -> None:
+    with lock(tmp_path), pytest.raises(UserError, match="a demo is running"):
+        set_aside(tmp_path, NOW)
+    assert tmp_path.exists()

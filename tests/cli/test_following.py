@@ -1,0 +1,90 @@
+"""Following a run: a line for each change in a pipe, one panel on a terminal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from sweyard_cli.view.live import follow, render_line, render_panel, sparkline
+from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts
+
+RUNNING = RunSnapshot(
+    "tiny",
+    "Running",
+    3,
+    30,
+    40,
+    100,
+    {"rewardMean": 0.5, "eval/heldout": 0.25},
+    message="step 4: 2 attempts ended, 1 solved",
+)
+DONE = replace(RUNNING, phase="Succeeded", step=30, progress_percentage=100, remaining_seconds=0, message="finished")
+
+
+class Scripted:
+    """RunSource that goes through given states."""
+
+    def __init__(self, states: Sequence[RunSnapshot]) -> None:
+        self._states = iter(states)
+
+    def snapshot(self) -> RunSnapshot:
+        return next(self._states)
+
+
+def followed(states: Sequence[RunSnapshot], *, terminal: bool) -> tuple[RunSnapshot, str]:
+    console = Console(file=StringIO(), width=120, force_terminal=terminal, color_system=None)
+    last = follow(Scripted(states), console, poll_seconds=0, sleep=lambda _: None)
+    assert isinstance(console.file, StringIO)
+    return last, console.file.getvalue()
+
+
+def test_a_pipe_gets_a_line_for_each_change_and_none_for_the_passing_of_time() -> None:
+    states = [
+        RUNNING,
+        replace(RUNNING, remaining_seconds=99),
+        replace(RUNNING, message="step 4: 3 attempts ended, 1 solved"),
+        replace(RUNNING, step=4, metrics={"rewardMean": 0.75}, message="step 5: training"),
+        DONE,
+    ]
+    last, told = followed(states, terminal=False)
+    lines = told.splitlines()
+    assert len(lines) == 3
+    assert "step 3/30 · reward 0.500 · held out heldout 25.0% · 1 min 40 s left" in lines[0]
+    assert "step 4/30 · reward 0.750" in lines[1]
+    assert "Succeeded" in lines[2]
+    assert last is DONE
+    assert "\x1b" not in told
+
+
+def test_a_terminal_gets_a_panel_with_all_that_is_known() -> None:
+    counts = SandboxCounts(ready=4, claimed=3, starting=2, failed=1)
+    state = replace(DONE, sandboxes=counts, stages={"ImagesReady": "True", "InferenceReady": "EnginesStarting"})
+    _, told = followed([RUNNING, state], terminal=True)
+    for part in (
+        "tiny: Succeeded",
+        "30 of 30",
+        "4 ready  3 claimed  2 starting  1 replaced",
+        "EnginesStarting",
+        "0.500",
+    ):
+        assert part in told
+
+
+def test_markup_in_a_message_stays_text() -> None:
+    state = replace(DONE, message="[red]not ours[/red] [/]")
+    assert "[red]not ours[/red] [/]" in followed([state], terminal=False)[1]
+    assert "[red]not ours[/red] [/]" in followed([state], terminal=True)[1]
+
+
+def test_a_run_of_which_nothing_is_known_has_a_line_and_a_panel() -> None:
+    unknown = RunSnapshot("tiny", "Pending")
+    assert render_line(unknown) == "Pending"
+    console = Console(file=StringIO(), width=80)
+    console.print(render_panel(unknown, [], 0.0))
+
+
+def test_sparks_span_the_values_and_stand_a_flat_line() -> None:
+    assert sparkline([0.0, 1.0]) == "▁█"
+    assert sparkline([0.5, 0.5]) == "▁▁"
+    assert len(sparkline([0.1 * index for index in range(200)])) == 60

@@ -1,0 +1,199 @@
+"""A trainer as a child process: followed, stopped, and its end told. The trainers here are small scripts."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sweyard_cli.errors import UserError
+from sweyard_cli.local.lock import is_locked
+from sweyard_cli.local.run import run_locally
+from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, trainer_command
+from sweyard_cli.view.local_source import LocalRunSource
+
+REPORT = """
+import json, pathlib, sys
+output = pathlib.Path(sys.argv[1])
+def report(**fields):
+    partial = output / "progress.tmp"
+    partial.write_text(json.dumps(fields))
+    partial.replace(output / "progress.json")
+"""
+SUCCEEDS = REPORT + 'report(phase="finished", step=2, totalSteps=2, metrics={"rewardMean": 0.5}, message="finished")'
+FAILS = 'import sys; print("warning: odd"); sys.exit("error: dataset: nosuch is nowhere; make it")'
+CRASHES = 'raise RuntimeError("a bug")'
+STOPS = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+print("ready", flush=True)
+signal.pause()
+"""
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: None)
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def start(script: str, output: Path) -> TrainerProcess:
+    return TrainerProcess([sys.executable, "-c", script, str(output)], output)
+
+
+def run(script: str, output: Path) -> tuple[int, str]:
+    """Exit code, and what was told in a pipe."""
+    console = Console(file=StringIO(), width=10_000)
+    process = start(script, output)
+    code = run_locally(process, "tiny", Path("t.yaml"), output, console, [("next", "do it")], poll_seconds=0.01)
+    assert isinstance(console.file, StringIO)
+    return code, console.file.getvalue()
+
+
+def wait_until_ready(process: TrainerProcess) -> None:
+    while "ready" not in process.log.read_text():
+        assert process.popen.poll() is None
+        time.sleep(0.01)
+
+
+def test_a_run_that_ends_well_is_followed_by_figures_files_and_the_next_command(make_run: Callable[..., Path]) -> None:
+    run_directory = make_run()
+    code, told = run(SUCCEEDS, run_directory)
+    assert code == 0
+    assert "Succeeded · step 2/2 · reward 0.500" in told
+    for part in (
+        "50 %",
+        "2 of 4",
+        "mean reward: 0.250 in step 1, 0.750 in step 2",
+        "curve.png",
+        "report.html",
+        "next   # do it",
+    ):
+        assert part in told
+    assert (run_directory / "report.html").exists()
+
+
+def test_a_failure_tells_its_sentence_and_the_log(tmp_path: Path) -> None:
+    code, told = run(FAILS, tmp_path / "out")
+    assert code == 1
+    assert "failed with exit code 1: dataset: nosuch is nowhere; make it" in told
+    assert str(tmp_path / "out" / "run.log") in told
+
+
+def test_a_crash_tells_the_last_line_of_its_traceback(tmp_path: Path) -> None:
+    code, told = run(CRASHES, tmp_path)
+    assert code == 1
+    assert "RuntimeError: a bug" in told
+    assert "Traceback" in (tmp_path / "run.log").read_text()
+
+
+def test_the_exit_code_of_a_user_s_mistake_is_kept(tmp_path: Path) -> None:
+    code, told = run('import sys; print("error: no"); sys.exit(2)', tmp_path)
+    assert (code, "failed with exit code 2: no" in told) == (2, True)
+
+
+def test_a_sentence_of_an_earlier_life_is_not_told_again(tmp_path: Path) -> None:
+    run(FAILS, tmp_path)
+    _, told = run(CRASHES, tmp_path)
+    assert "nosuch" not in told
+    assert "nosuch" in (tmp_path / "run.log").read_text()
+
+
+def test_a_trainer_that_said_nothing_is_said_to_have(tmp_path: Path) -> None:
+    code, told = run("raise SystemExit(3)", tmp_path)
+    assert (code, "it said nothing" in told) == (3, True)
+
+
+def test_a_trainer_killed_for_memory_is_recognised(tmp_path: Path) -> None:
+    code, told = run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    assert code == 128 + signal.SIGKILL
+    assert "memory" in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_the_trainer_for_a_checkpoint(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(STOPS, tmp_path)
+    told: list[str] = []
+    with forwarded_signals(process, told.append):
+        wait_until_ready(process)
+        os.kill(os.getpid(), number)
+        assert process.popen.wait() == 143
+    assert process.is_stopped
+    assert "checkpoint" in told[0]
+    assert LocalRunSource("tiny", tmp_path, process).snapshot().phase == "Stopped"
+
+
+def test_a_second_signal_ends_a_trainer_that_does_not_stop(tmp_path: Path) -> None:
+    process = start(STUBBORN, tmp_path)
+    with forwarded_signals(process, lambda _: None):
+        wait_until_ready(process)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert process.popen.poll() is None
+        os.kill(os.getpid(), signal.SIGINT)
+        assert process.popen.wait() == -signal.SIGKILL
+
+
+def test_signals_are_as_they_were_afterwards(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    process = start("", tmp_path)
+    with forwarded_signals(process, lambda _: None):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    process.popen.wait()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:
+    code, told = run("raise SystemExit(143)", tmp_path)
+    assert code == 143
+    assert f"sweyard run -f t.yaml --output {tmp_path}" in told
+
+
+def test_two_trainers_never_work_on_one_run(tmp_path: Path) -> None:
+    process = start(STOPS, tmp_path)
+    wait_until_ready(process)
+    assert is_locked(tmp_path)
+    with pytest.raises(UserError, match="another process is at work"):
+        start(SUCCEEDS, tmp_path)
+    process.stop()
+    process.popen.wait()
+    assert is_locked(tmp_path) is False
+    assert start(SUCCEEDS, tmp_path).exit_code == 0
+
+
+def test_what_happens_to_a_run_is_seen_from_its_directory_alone(tmp_path: Path) -> None:
+    source = LocalRunSource("tiny", tmp_path)
+    assert source.snapshot().phase == "Starting"  # nothing is known of it
+    process = start(STOPS, tmp_path)
+    wait_until_ready(process)
+    (tmp_path / "progress.json").write_text(json.dumps({"phase": "rl", "step": 3, "totalSteps": 9}))
+    assert (source.snapshot().phase, source.snapshot().step) == ("Running", 3)
+    process.kill()
+    process.popen.wait()
+    assert source.snapshot().phase == "Stopped"
+    assert "ready" in source.snapshot().message  # the log's last words
+    (tmp_path / "progress.json").write_text(json.dumps({"phase": "finished"}))
+    assert source.snapshot().phase == "Succeeded"
+
+
+def test_a_final_report_is_not_the_end_while_the_process_lives(tmp_path: Path) -> None:
+    process = start(STOPS, tmp_path)
+    wait_until_ready(process)
+    (tmp_path / "progress.json").write_text(json.dumps({"phase": "finished"}))
+    assert LocalRunSource("tiny", tmp_path, process).snapshot().phase == "Finishing"
+    process.kill()
+    process.popen.wait()
+
+
+def test_the_command_of_the_trainer_names_file_and_directory() -> None:
+    command = trainer_command(Path("a.yaml"), Path("out"), [Path("sets")], allow_unisolated=True)
+    assert command[1:] == [
+        *("-m", "sweyard_trainer.local", "-f", "a.yaml", "--output", "out"),
+        *("--datasets", "sets", "--allow-unisolated"),
+    ]
