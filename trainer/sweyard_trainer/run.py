@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.assembly import assemble_run
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.parts import Trains
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.progress.cluster_status import ClusterStatus
 from sweyard_trainer.train import TrainingLoop
@@ -16,14 +17,21 @@ from sweyard_trainer.weight_sync.build import make_publisher
 
 
 async def run_training(
-    spec: TrainingRunSpec, environment: Environment, *, stop_signals: Sequence[signal.Signals]
+    spec: TrainingRunSpec,
+    environment: Environment,
+    *,
+    stop_signals: Sequence[signal.Signals],
+    change_learner: Callable[[Trains], Trains] = lambda learner: learner,
 ) -> dict[str, Any]:
-    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError."""
+    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError.
+
+    `change_learner` puts something between the loop and its learner, such as the control of an experiment.
+    """
     await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
     sink = None
     if environment.on_cluster:
         sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
-    learner = make_learner(spec, environment.storage)
+    learner = change_learner(make_learner(spec, environment.storage))
     publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
     loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
     for number in stop_signals:
