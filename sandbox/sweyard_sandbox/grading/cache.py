@@ -5,6 +5,7 @@ import hashlib
 from collections import OrderedDict
 
 from sweyard_sandbox.grading.grade import Grade
+from sweyard_sandbox.grading.patch import canonical_patch
 from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.runtime import Runtime
 from sweyard_sandbox.tasks.task import Task
@@ -22,11 +23,12 @@ class GradingCache:
 
     async def grade(self, task: Task, patch: str) -> Grade:
         """As `registry.grade`."""
-        key = (task.id, hashlib.sha256(patch.encode("utf-8", "surrogateescape")).hexdigest())
+        work = canonical_patch(patch).encode("utf-8", "surrogateescape")
+        key = (task.id, hashlib.sha256(work).hexdigest())
         running = self._grades.get(key)
         if running is None:
-            work = grade(task, patch, self.runtime, timeout_seconds=self.timeout_seconds)
-            running = self._grades[key] = asyncio.create_task(work)
+            grading = grade(task, patch, self.runtime, timeout_seconds=self.timeout_seconds)
+            running = self._grades[key] = asyncio.create_task(grading)
             running.add_done_callback(lambda done: self._forget_failure(key, done))
         else:
             self.hits += 1

@@ -44,6 +44,21 @@ def join_patch(sections: list[Section]) -> str:
     return "".join(section.text for section in sections)
 
 
+def canonical_patch(patch: str) -> str:
+    """The same for patches that do the same: without the names of blobs, and what git says beside line numbers.
+
+    Lines of content begin with a blank, a plus or a minus, so none is taken for these.
+    """
+    return join_patch([Section(section.path, _canonical(section.text)) for section in split_patch(patch)])
+
+
+def _canonical(section: str) -> str:
+    if re.search(r"^--- ", section, re.MULTILINE) is None:
+        return section  # its first line alone names the file
+    section = re.sub(r"^(?:diff --git .*|index \S+(?: 100[0-7]{3})?)\n", "", section, flags=re.MULTILINE)
+    return re.sub(r"^(@@ -[\d,]+ \+[\d,]+ @@).*$", r"\1", section, flags=re.MULTILINE)
+
+
 def _header_lines(patch: str) -> list[int]:
     """Offsets where sections begin, hunks skipped by their counted lines so that no content is taken for a header."""
     starts, offset, left_old, left_new, in_header = [], 0, 0, 0, False

@@ -7,8 +7,11 @@ from tests.sandbox.grading.conftest import MakeTask
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.cache import GradingCache
+from sweyard_sandbox.grading.extract import extract_patch
+from sweyard_sandbox.grading.patch import canonical_patch
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
+from sweyard_sandbox.tasks.prepare import prepare_sandbox
 
 
 class CountingRuntime:
@@ -76,3 +79,48 @@ async def test_caller_that_gives_up_does_not_take_the_grade_from_others(
     impatient.cancel()
 
     assert (await patient).strict
+
+
+async def test_the_gold_patch_written_by_git_is_the_same_work(make_task: MakeTask, runtime: LocalRuntime) -> None:
+    task = make_task("unittest")
+    counting = CountingRuntime(runtime)
+    cache = GradingCache(counting, timeout_seconds=20.0)
+    async with await runtime.acquire(task.image, deadline_seconds=10.0) as sandbox:
+        await prepare_sandbox(task, sandbox)
+        await sandbox.run("sed -i 's/-=/+=/' till/sums.py", timeout_seconds=30.0)
+        written = (await extract_patch(task, sandbox)).patch
+
+    assert written != task.gold_patch
+    assert (await cache.grade(task, task.gold_patch)) == (await cache.grade(task, written))
+    assert counting.acquired == 1
+
+
+SECTION = (
+    "diff --git a/x.py b/x.py\nindex 1234567..89abcde 100644\n"
+    "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@ def f():\n a\n-b\n+c\n"
+)
+SAME = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        pytest.param(SAME, True, id="no-git-headers"),
+        pytest.param(SECTION.replace("1234567", "7654321"), True, id="other-blobs"),
+        pytest.param(SECTION.replace(" def f():", " class C:"), True, id="other-heading"),
+        pytest.param(SECTION.replace("+c", "+d"), False, id="other-text"),
+        pytest.param(SECTION.replace("x.py", "y.py"), False, id="other-file"),
+        pytest.param(SECTION.replace("-1,2 +1,2", "-2,2 +2,2"), False, id="other-place"),
+        pytest.param(SECTION.replace("100644", "120000"), False, id="a-link"),
+        pytest.param(SECTION.replace("index", "old mode 100644\nnew mode 100755\nindex"), False, id="other-mode"),
+        pytest.param(SECTION.replace(" a\n", " index 1234567\n"), False, id="content-like-a-header"),
+        pytest.param("diff --git a/x.py b/x.py\nold mode 100644\nnew mode 100755\n", False, id="only-a-mode"),
+    ],
+)
+def test_patches_are_the_same_work_only_if_they_do_the_same(other: str, same: bool) -> None:
+    assert (canonical_patch(SECTION) == canonical_patch(other)) is same
+
+
+def test_a_patch_without_hunks_keeps_the_names_of_its_files() -> None:
+    modes = "diff --git a/{0} b/{0}\nold mode 100644\nnew mode 100755\n"
+    assert canonical_patch(modes.format("x")) != canonical_patch(modes.format("y"))

@@ -5,7 +5,8 @@ Requests that wait together are generated together. transformers' continuous bat
 """
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from sweyard_trainer.engine.decoding import Prompt, decode
 from sweyard_trainer.engine.engine import Completion
 
 SMALL_MODEL_PARAMETERS = 10_000_000
+MOST_LINGER_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class _Request:
 class TransformersEngine:
     """One model on one device, run by one thread. Belongs to the event loop that first uses it."""
 
-    def __init__(self, model: PreTrainedModel, *, max_batch: int = 64, linger_seconds: float = 0.005) -> None:
+    def __init__(self, model: PreTrainedModel, *, max_batch: int = 64, linger_seconds: float = 0.02) -> None:
         self._model = model.eval()
         self._max_batch = max_batch
         self._linger_seconds = linger_seconds
@@ -38,7 +40,7 @@ class TransformersEngine:
         self._waiting: list[_Request] = []
         self._arrived = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine", initializer=self._size_threads)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
 
     @classmethod
     def load(cls, directory: Path, *, max_batch: int = 64) -> "TransformersEngine":
@@ -86,11 +88,18 @@ class TransformersEngine:
     async def _serve(self) -> None:
         while True:
             await self._arrived.wait()
-            await asyncio.sleep(self._linger_seconds)
+            await self._gather()
             batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
             if not self._waiting:
                 self._arrived.clear()
             await self._answer([request for request in batch if not request.future.done()])
+
+    async def _gather(self) -> None:
+        """Wait while more requests come: one large batch costs far less than several small ones."""
+        seen, waited = 0, 0.0
+        while seen < len(self._waiting) < self._max_batch and waited < MOST_LINGER_SECONDS:
+            seen, waited = len(self._waiting), waited + self._linger_seconds
+            await asyncio.sleep(self._linger_seconds)
 
     async def _answer(self, batch: list[_Request]) -> None:
         if not batch:
@@ -107,10 +116,19 @@ class TransformersEngine:
             if not request.future.done():
                 request.future.set_result(completion)
 
-    def _size_threads(self) -> None:
-        """The steps of a small model are too short to share between cores; the sandboxes can use the others."""
+    @contextlib.contextmanager
+    def _few_threads(self) -> Iterator[None]:
+        """The steps of a small model are too short to share between cores; the sandboxes can use the others.
+
+        Undone after each batch, since for MKL the number is that of the whole process: the learner's, too.
+        """
+        before = torch.get_num_threads()
         if self._model.num_parameters() < SMALL_MODEL_PARAMETERS:
             torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def _load(self, directory: Path, version: int) -> None:
         tensors: dict[str, torch.Tensor] = {}
@@ -123,7 +141,8 @@ class TransformersEngine:
         self._version = version
 
     def _generate(self, batch: list[_Request]) -> list[Completion]:
-        continuations = decode(self._model, [request.prompt for request in batch])
+        with self._few_threads():
+            continuations = decode(self._model, [request.prompt for request in batch])
         return [
             Completion(
                 tuple(continuation.token_ids),
