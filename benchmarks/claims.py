@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.figures import print_figures, summarize_ms
 from benchmarks.pods import POOL, fresh_namespace, make_pods
+from benchmarks.pool_object import make_pool
 
 from sweyard_api.constants import LABEL_POOL
 from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError
@@ -74,6 +75,7 @@ async def run(arguments: argparse.Namespace) -> dict[str, Any]:
     api, rng = ApiClient(find_credentials(os.environ)), random.Random(arguments.seed)
     try:
         async with fresh_namespace(api) as namespace:
+            await make_pool(api, namespace)
             needed = arguments.burst + _BASELINE_CLAIMS + int(arguments.rate * arguments.seconds * 1.2)
             num_pods = max(arguments.pods, needed)
             await make_pods(api, namespace, IMAGE, num_pods, pretend_ready=True)

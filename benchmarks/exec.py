@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 
 from benchmarks.figures import print_figures, summarize_ms
 from benchmarks.pods import POOL, fresh_namespace, make_pods
+from benchmarks.pool_object import make_pool
 
 from sweyard_api.constants import CONTAINER_SANDBOX
 from sweyard_sandbox.pool.api import ApiClient
@@ -91,6 +92,7 @@ async def benchmark_kubernetes(image: str, sandboxes: int, commands: int) -> dic
     async with AsyncExitStack() as stack:
         stack.push_async_callback(api.close)
         namespace = await stack.enter_async_context(fresh_namespace(api))
+        await make_pool(api, namespace)
         await make_pods(api, namespace, image, sandboxes, pretend_ready=False)
         pool = await stack.enter_async_context(await Pool.connect(namespace=namespace, name=POOL))
         made = await stack.enter_async_context(pool.claim_many([image] * sandboxes))
