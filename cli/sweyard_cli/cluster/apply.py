@@ -30,6 +30,8 @@ def apply(connection: Connection, manifest: Mapping[str, Any]) -> dict[str, Any]
             return dict(connection.api_client.sanitize_for_serialization(applied))
         plural = next(known.plural for known in KINDS if known.name == kind)
         custom = client.CustomObjectsApi(connection.api_client)
-        return dict(
-            custom.patch_namespaced_custom_object(GROUP, VERSION, connection.namespace, plural, name, body, **_AS_APPLY)
+        applied = custom.patch_namespaced_custom_object(
+            GROUP, VERSION, connection.namespace, plural, name, body, **_AS_APPLY
         )
+    # The client drops the answer to a request that created the object.
+    return dict(applied or body)

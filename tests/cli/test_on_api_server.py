@@ -1,0 +1,160 @@
+"""run --cluster, watch, status and tasks push against a real API server."""
+
+import base64
+import gzip
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import DOCUMENT
+
+from sweyard_api.constants import GROUP
+from sweyard_api.kinds import KINDS
+from sweyard_cli.cluster.connection import connect
+from sweyard_cli.cluster.dataset import push_dataset
+from sweyard_cli.errors import UserError
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
+from sweyard_sandbox.tasks.task import Task
+
+pytestmark = pytest.mark.apiserver
+
+REPOSITORY = Path(__file__).parents[2]
+
+Sweyard = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def server(api_server: TestCluster) -> TestCluster:
+    for kind in KINDS:
+        path = REPOSITORY / "crds" / f"{kind.plural}.yaml"
+        api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+    return api_server
+
+
+@pytest.fixture
+def namespace(server: TestCluster) -> Iterator[str]:
+    name = f"cli-{uuid.uuid4().hex[:8]}"
+    server.kubectl("create", "namespace", name)
+    yield name
+    server.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def on_cluster(server: TestCluster) -> Sweyard:
+    """The command line in a process of its own, with this server's kubeconfig."""
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "sweyard_cli", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def set_status(server: TestCluster, namespace: str, status: dict[str, Any]) -> None:
+    patch = json.dumps({"status": status})
+    server.kubectl(
+        *("-n", namespace, "patch", "trainingrun", "tiny", "--subresource=status", "--type=merge", "-p", patch)
+    )
+
+
+def test_a_run_is_applied_listed_and_followed_to_its_end(
+    server: TestCluster, namespace: str, on_cluster: Sweyard, run_file: Path
+) -> None:
+    started = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert f"sweyard watch tiny -n {namespace}" in started.stdout
+    again = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch")
+    assert again.returncode == 0  # applying the same is no change
+
+    listed = on_cluster("status", "-n", namespace, "-o", "json")
+    assert [(line["name"], line["phase"]) for line in json.loads(listed.stdout)] == [("tiny", "Pending")]
+    assert "tiny" in on_cluster("status", "-A").stdout
+    assert on_cluster("status", "other", "-n", namespace).returncode == 2
+
+    failure = [{"type": "Failed", "status": "True", "reason": "Deadline", "message": "took too long"}]
+    times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    set_status(server, namespace, {"phase": "Failed", "conditions": [{**failure[0], **times}]})
+    watched = on_cluster("watch", "tiny", "-n", namespace)
+    assert watched.returncode == 1
+    assert "took too long" in watched.stdout
+    ended = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace)
+    assert ended.returncode == 2
+    assert "has ended (Failed) and does not begin again" in ended.stderr
+
+    set_status(server, namespace, {"phase": "Succeeded", "conditions": []})
+    assert on_cluster("watch", "tiny", "-n", namespace).returncode == 0
+
+
+def test_what_the_server_refuses_is_told_in_its_words(
+    namespace: str, on_cluster: Sweyard, tmp_path: Path, run_file: Path
+) -> None:
+    assert on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch").returncode == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(json.dumps({**DOCUMENT, "spec": {**DOCUMENT["spec"], "steps": 7}}))
+    refused = on_cluster("run", "-f", str(other), "--cluster", "-n", namespace, "--no-watch")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"error: TrainingRun {namespace}/tiny: ")
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_namespace_that_does_not_exist_is_told(on_cluster: Sweyard, run_file: Path, server: TestCluster) -> None:
+    refused = on_cluster("run", "-f", str(run_file), "--cluster", "-n", "nowhere", "--no-watch")
+    assert refused.returncode == 2
+    assert '"nowhere" not found' in refused.stderr
+
+
+def write_dataset(folder: Path, count: int, statement: Callable[[int], str]) -> Path:
+    tasks = [
+        Task(
+            id=f"t{index}",
+            repository="cachetools",
+            image="dir:trees/cachetools",
+            working_directory="/testbed",
+            problem_statement=statement(index),
+            gold_patch="",
+            fail_to_pass=(),
+        )
+        for index in range(count)
+    ]
+    folder.mkdir()
+    (folder / TASKS_FILE).write_bytes(compressed(tasks))
+    return folder
+
+
+def test_a_data_set_is_pushed_with_images_in_the_place_of_folders(
+    server: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path
+) -> None:
+    dataset = write_dataset(tmp_path / "set", 3, str)
+    images = tmp_path / "images.json"
+    images.write_text('{"cachetools": "registry/cachetools:1"}')
+    command = ("tasks", "push", str(dataset), "--name", "mine", "-n", namespace, "--images", str(images))
+    for _ in range(2):
+        pushed = on_cluster(*command)
+        assert (pushed.returncode, pushed.stdout) == (0, f"3 tasks in ConfigMap {namespace}/mine\n"), pushed.stderr
+    kept = json.loads(server.kubectl("-n", namespace, "get", "configmap", "mine", "-o", "json"))
+    assert kept["data"]["images"] == "registry/cachetools:1\n"
+    rows = gzip.decompress(base64.b64decode(kept["binaryData"][TASKS_FILE])).splitlines()
+    assert [json.loads(row)["image"] for row in rows] == ["registry/cachetools:1"] * 3
+
+
+def test_a_data_set_without_images_or_too_large_is_not_pushed(
+    server: TestCluster, namespace: str, tmp_path: Path
+) -> None:
+    connection = connect(namespace, str(server.kubeconfig))
+    small = write_dataset(tmp_path / "small", 1, str)
+    with pytest.raises(UserError, match="'cachetools' has no image"):
+        push_dataset(connection, "mine", small, {})
+    large = write_dataset(tmp_path / "large", 40, lambda _: os.urandom(40_000).hex())
+    with pytest.raises(UserError, match="push about"):
+        push_dataset(connection, "mine", large, {"cachetools": "x:1"})
+    with pytest.raises(UserError, match="no such file"):
+        push_dataset(connection, "mine", tmp_path / "none", {})
