@@ -68,6 +68,9 @@ test-kubelet: venv ## Tests on a real one-node cluster (built and started by the
 test-vllm: venv ## Tests against a real vLLM server on CPU
 	$(PYTEST) -q -m "vllm and not (slow or kubelet)"
 
+.PHONY: prove
+prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)
+	$(PY) -m benchmarks.prove
 
 .PHONY: crds
 crds: venv ## Generate crds/*.yaml and the chart's copy from the models

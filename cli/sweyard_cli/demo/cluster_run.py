@@ -6,8 +6,8 @@ from typing import Any
 SHORTER: Mapping[str, Any] = {
     "steps": 8,
     "rollout": {"groupsPerStep": 4, "groupSize": 8},
-    # `sweyard tasks make` has verified every task already.
-    "reward": {"verifyTasks": False},
+    # `sweyard tasks make` has verified every task. A repair that never ends costs its deadline.
+    "reward": {"verifyTasks": False, "timeoutSeconds": 20},
 }
 """Each attempt is two pods, and a node of two cores starts about four pods a second."""
 EVAL_TASKS = 20
