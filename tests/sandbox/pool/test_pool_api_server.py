@@ -127,5 +127,5 @@ async def test_lease_and_demand_go_with_their_pool(pods: Pods) -> None:
 
 async def test_a_pool_that_does_not_exist_is_named(pods: Pods) -> None:
     await asyncio.to_thread(pods.kubectl, "delete", "rolloutpool", "p")
-    with pytest.raises(ApiError, match='rolloutpools.sweyard.dev "p" not found'):
+    with pytest.raises(ApiError, match=r'rolloutpools\.sweyard\.dev "p" not found'):
         await connect(pods, "holder")

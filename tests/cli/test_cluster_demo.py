@@ -1,0 +1,111 @@
+"""The demo on a cluster: which choices can work, what is installed, what comes back."""
+
+import io
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sweyard_api.resolve import resolve
+from sweyard_cli.demo.cluster_commands import shorten
+from sweyard_cli.demo.cluster_files import unpack
+from sweyard_cli.demo.cluster_install import chart_values, image_value
+from sweyard_cli.demo.cluster_run import SHORTER, shortened
+from sweyard_cli.demo.cluster_targets import host_paths, kind_config, make_target
+from sweyard_cli.errors import UserError
+
+CHECKOUT = Path(__file__).parents[2]
+DIGEST = "sha256:" + "0" * 64
+
+
+def install(directory: Path, name: str, script: str) -> None:
+    program = directory / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("choice", "programs", "sentence"),
+    [
+        pytest.param("nomad", {}, r"CLUSTER=nomad is not one of none, native, kind, existing", id="unknown"),
+        pytest.param("kind", {}, r"docker is not installed.*CLUSTER=native as root", id="no docker"),
+        pytest.param("kind", {"docker": "exit 1"}, r"no Docker engine answers", id="no engine"),
+        pytest.param("kind", {"docker": "exit 0"}, r"kind is not installed", id="no kind"),
+        pytest.param("existing", {}, r"kubectl is not installed", id="no kubectl"),
+        pytest.param("existing", {"kubectl": "", "helm": ""}, r"needs REGISTRY", id="no registry"),
+    ],
+)
+def test_a_choice_that_cannot_work_says_why_and_what_would(
+    choice: str, programs: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, script in programs.items():
+        install(tmp_path, name, script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=sentence):
+        make_target(choice, CHECKOUT, tmp_path, registry="").check()
+
+
+def test_native_without_root_names_the_other_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UserError, match=r"needs root.*user 1000.*CLUSTER=kind.*CLUSTER=none"):
+        make_target("native", CHECKOUT, tmp_path, registry="").check()
+
+
+def test_the_shortened_run_is_the_example_with_fewer_attempts() -> None:
+    example = yaml.safe_load((CHECKOUT / "examples/tiny/trainingrun.yaml").read_text())
+    short = shortened(example)
+    config = resolve(short["spec"])
+    assert (config.steps, config.rollout.groups_per_step) == (SHORTER["steps"], 4)
+    assert {source.limit for source in config.tasks.eval} == {20}
+    assert short["metadata"] == example["metadata"]
+    assert config.model == resolve(example["spec"]).model
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("10.0.0.1:5000/team/op:dev", ("10.0.0.1:5000/team", "op", "dev", "")),
+        (f"registry/team/op:dev@{DIGEST}", ("registry/team", "op", "dev", DIGEST)),
+    ],
+)
+def test_an_image_is_taken_apart_as_the_chart_wants_it(image: str, parts: tuple[str, ...]) -> None:
+    assert tuple(image_value(image).values()) == parts
+
+
+def test_without_a_mounted_checkout_the_chart_runs_the_built_image() -> None:
+    images = {"operator": "r/o:1", "cacheAgent": "r/a:1", "trainer": "r/t:1"}
+    assert "development" not in chart_values(images, None)
+    development = chart_values(images, CHECKOUT)["development"]
+    assert development["image"] == "r/t:1"
+    assert development["python"].startswith(sys.prefix)
+    assert str(CHECKOUT) in development["hostPaths"]
+
+
+def test_a_system_python_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
+    with pytest.raises(UserError, match="UV_PYTHON_PREFERENCE=only-managed"):
+        host_paths(CHECKOUT)
+
+
+def test_kind_nodes_see_the_checkout_read_only() -> None:
+    (node,) = yaml.safe_load(kind_config(["/a", "/b"]))["nodes"]
+    assert [mount["hostPath"] for mount in node["extraMounts"]] == ["/a", "/b"]
+    assert all(mount["readOnly"] for mount in node["extraMounts"])
+
+
+def test_files_of_a_run_stay_in_their_directory(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../outside"))
+    with pytest.raises(tarfile.OutsideDestinationError):
+        unpack(buffer.getvalue(), tmp_path / "run")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_commands_are_shown_as_one_would_type_them() -> None:
+    assert shorten(["/opt/bin/kubectl", "get", "pods"]) == ["kubectl", "get", "pods"]
+    assert len(shorten(["load", *(str(number) for number in range(50))])) == 12
