@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)}; default all")
     parsing.add_argument("--per-function", type=int, default=6, help="at most so many tasks of one function")
     parsing.add_argument("--seed", type=int, default=0)
-    parsing.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parsing.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="processes")
     parsing.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "sweyard", help="downloads, data sets")
     parsing.add_argument("--out", type=Path, help="default CACHE/datasets/NAME")
     return parsing

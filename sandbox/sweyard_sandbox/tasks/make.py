@@ -198,7 +198,8 @@ def _verified(
 ) -> Iterator[tuple[Mutation, Verdict]]:
     """Verdicts in the order of `mutations`, a few ahead in parallel; what is no longer wanted is not run."""
     waiting: deque[tuple[Mutation, Verdict | Future[Verdict]]] = deque()
-    context = get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([prepare_worker.__module__])
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=prepare_worker, initargs=(suite.runner,)) as pool:
         for mutation in mutations:
             if not wanted(mutation):

@@ -5,7 +5,9 @@ Runs in worker processes. Each has a copy of the tree of its own, and forks for 
 
 import ast
 import os
+import resource
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -18,6 +20,8 @@ from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.mutation.find import Mutation
 
 RUN_TIMEOUT_SECONDS = 3.0
+RUN_CPU_SECONDS = 2
+"""Ends a loop without end early, and does not depend on how busy the machine is."""
 MAX_COVERING_TESTS = 60
 MAX_FAIL_TO_PASS = 20
 MAX_PASS_TO_PASS = 10
@@ -81,8 +85,10 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
     file.write_bytes(broken.encode())
     tests = work.tests[:MAX_COVERING_TESTS]
     red = _run(work, tests, detailed=True)
-    if red.timed_out or not red.finished:
-        return Verdict(rejected="hangs" if red.timed_out else "ends the test process")
+    if red.timed_out or red.status == -signal.SIGXCPU:
+        return Verdict(rejected="hangs")
+    if not red.finished:
+        return Verdict(rejected="ends the test process")
     outcomes = {test: (outcome, message) for test, outcome, message in red.records}
     failed = [test for test in tests if outcomes.get(test, ("missing", ""))[0] == "failed"]
     if not failed:
@@ -106,15 +112,16 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
 
 def _run(work: Work, tests: tuple[str, ...], *, detailed: bool) -> Run:
     selection = Selection(work.runner, tests, work.python_path, detailed)
-    return run_forked(selection, timeout_seconds=RUN_TIMEOUT_SECONDS, setup=lambda: _forget(work))
+    return run_forked(selection, timeout_seconds=RUN_TIMEOUT_SECONDS, setup=lambda: _enter(work))
 
 
 def _outcomes(run: Run) -> dict[str, str]:
     return {test: outcome for test, outcome, _ in run.records}
 
 
-def _forget(work: Work) -> None:
-    """Drop modules of the same name that this process has from elsewhere; keep pytest's hands off the terminal."""
+def _enter(work: Work) -> None:
+    """Bound the CPU time; drop modules of the same name that this process has from elsewhere."""
+    resource.setrlimit(resource.RLIMIT_CPU, (RUN_CPU_SECONDS, RUN_CPU_SECONDS + 1))
     places = [Path.cwd() / entry for entry in work.python_path]
     ours = {path.stem for place in places for path in place.iterdir()}
     for name in [name for name in sys.modules if name.split(".")[0] in ours]:
