@@ -21,12 +21,10 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
     for line in reward_lines(results):
         console.print(line, markup=False)
     console.print()
-    lines = Table.grid(padding=(0, 2))
-    lines.add_row("curve", str(output / CURVE_FILE))
-    lines.add_row("report", f"{output / REPORT_FILE} (open it in a browser)")
+    console.print(f"curve   {output / CURVE_FILE}", markup=False)
+    console.print(f"report  {output / REPORT_FILE} (open it in a browser)", markup=False)
     for number, (command, meaning) in enumerate(next_commands):
-        lines.add_row("" if number else "next", f"{command}   # {meaning}")
-    console.print(lines, markup=False)
+        console.print(f"{'' if number else 'next':<8}{command}   # {meaning}", markup=False)
 
 
 def figures_table(evaluations: Sequence[EvaluationFigures]) -> Table:

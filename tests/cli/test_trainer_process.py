@@ -191,6 +191,18 @@ def test_a_final_report_is_not_the_end_while_the_process_lives(tmp_path: Path) -
     process.popen.wait()
 
 
+def test_the_report_of_an_earlier_life_is_no_news_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_text(json.dumps({"phase": "rl", "step": 4, "totalSteps": 6}))
+    process = start(STOPS, tmp_path)
+    wait_until_ready(process)
+    source = LocalRunSource("tiny", tmp_path, process)
+    assert (source.snapshot().phase, source.snapshot().step) == ("Starting", 0)
+    (tmp_path / "progress.json").write_text(json.dumps({"phase": "rl", "step": 5, "totalSteps": 6}))
+    assert (source.snapshot().phase, source.snapshot().step) == ("Running", 5)
+    process.kill()
+    process.popen.wait()
+
+
 def test_the_command_of_the_trainer_names_file_and_directory() -> None:
     command = trainer_command(Path("a.yaml"), Path("out"), [Path("sets")], allow_unisolated=True)
     assert command[1:] == [

@@ -13,6 +13,7 @@ from sweyard_cli.local.lock import lock
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PROGRESS_FILE = "progress.json"
 STOPPED_CODES = (143, -signal.SIGTERM)
 """With a checkpoint taken, or before there was anything to keep."""
 
@@ -26,6 +27,8 @@ class TrainerProcess:
         self.log = output / LOG_FILE
         with lock(output) as held, self.log.open("ab") as log:
             self._log_begin = log.tell()
+            self.report_before = modified_at(output / PROGRESS_FILE)
+            """When an earlier life last wrote its progress, in nanoseconds; 0 if none did."""
             self.popen = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -65,6 +68,11 @@ class TrainerProcess:
 
     def _said(self) -> str:
         return tail(self.log, self._log_begin)
+
+
+def modified_at(path: Path) -> int:
+    """Nanoseconds; 0 if there is no such file."""
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def trainer_command(file: Path, output: Path, datasets: Sequence[Path], *, allow_unisolated: bool) -> list[str]:

@@ -49,16 +49,17 @@ def _follow_lines(snapshots: Iterator[tuple[float, RunSnapshot]], console: Conso
     """A line for each change; what only counts attempts or time is no news in a log."""
     told = ""
     for elapsed, last in snapshots:
-        news = render_line(replace(last, remaining_seconds=None, message=stage_of(last.message)))
+        line = replace(last, message=stage_of(last.message))
+        news = render_line(replace(line, remaining_seconds=None))
         if news != told:
-            console.print(f"[{told_seconds(elapsed)}] {render_line(last)}", markup=False)
+            console.print(f"[{told_seconds(elapsed)}] {render_line(line)}", markup=False)
         told = news
     return last
 
 
 def stage_of(message: str) -> str:
     """`step 7` of `step 7: 12 attempts ended, 3 solved`."""
-    return message.partition(":")[0] if "attempts ended" in message else message
+    return message.partition(":")[0] if "attempts" in message else message
 
 
 def render_line(snapshot: RunSnapshot) -> str:
@@ -73,7 +74,7 @@ def render_line(snapshot: RunSnapshot) -> str:
     if snapshot.total_steps:
         parts.append(f"step {snapshot.step}/{snapshot.total_steps}")
     parts += [f"{label} {value}" for label, value in headline_metrics(snapshot)]
-    if snapshot.remaining_seconds is not None:
+    if snapshot.remaining_seconds is not None and not snapshot.is_finished:
         parts.append(f"{told_seconds(snapshot.remaining_seconds)} left")
     if snapshot.message:
         parts.append(snapshot.message)
@@ -94,7 +95,8 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
         facts.add_row(label, value)
     if len(rewards) > 1:
         facts.add_row("reward so far", Text(sparkline(rewards), style="cyan"))
-    left = "" if snapshot.remaining_seconds is None else f", {told_seconds(snapshot.remaining_seconds)} left"
+    known = snapshot.remaining_seconds is not None and not snapshot.is_finished
+    left = f", {told_seconds(snapshot.remaining_seconds or 0)} left" if known else ""
     facts.add_row("time", f"{told_seconds(elapsed_seconds)}{left}")
     bar = ProgressBar(total=100, completed=snapshot.progress_percentage, width=60)
     style = {"Succeeded": "green", "Failed": "red"}.get(snapshot.phase, "blue")

@@ -1,10 +1,11 @@
 """A run without a cluster: its progress.json, and whether a process works on it."""
 
 from pathlib import Path
+from typing import Any
 
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
-from sweyard_cli.local.trainer_process import TrainerProcess
+from sweyard_cli.local.trainer_process import PROGRESS_FILE, TrainerProcess, modified_at
 from sweyard_cli.results.files import read_json
 from sweyard_cli.view.snapshot import RunSnapshot, snapshot_of_trainer
 
@@ -22,13 +23,20 @@ class LocalRunSource:
     def snapshot(self) -> RunSnapshot:
         """The state now. Asks for the process first: what it wrote last must be read after its end."""
         end = self._end_of_ours() if self._process is not None else self._end_of_others()
-        report = read_json(self._output / "progress.json")
+        report = self._report()
         phase = PHASES.get(str(report.get("phase", "starting")), "Finishing")
         if end is None:
             return snapshot_of_trainer(self._name, phase, report)
         if end in ("Failed", "Stopped"):
             report["message"] = self._last_words(end)
         return snapshot_of_trainer(self._name, end, report)
+
+    def _report(self) -> dict[str, Any]:
+        """What our process wrote; what an earlier one did is no news of it."""
+        path = self._output / PROGRESS_FILE
+        if self._process is not None and modified_at(path) == self._process.report_before:
+            return {}
+        return read_json(path)
 
     def _end_of_ours(self) -> str | None:
         assert self._process is not None, "asked of our own process alone"
@@ -43,7 +51,7 @@ class LocalRunSource:
         locked = is_locked(self._output)
         if locked:
             return None
-        if read_json(self._output / "progress.json").get("phase") == "finished":
+        if self._report().get("phase") == "finished":
             return "Succeeded"
         return "Stopped" if locked is False else None
 
