@@ -71,6 +71,13 @@ def test_a_terminal_gets_a_panel_with_all_that_is_known() -> None:
         assert part in told
 
 
+def test_the_frame_of_a_panel_is_whole() -> None:
+    lines = followed([DONE], terminal=True)[1].splitlines()
+    frame = [line for line in lines if line.startswith(("│", "╭", "╰"))]
+    assert len(frame) > 4
+    assert all(len(line) == 120 and line[-1] in "│╮╯" for line in frame)
+
+
 def test_markup_in_a_message_stays_text() -> None:
     state = replace(DONE, message="[red]not ours[/red] [/]")
     assert "[red]not ours[/red] [/]" in followed([state], terminal=False)[1]

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import attempt, step_row
+from tests.cli.conftest import DOCUMENT, attempt, step_row
 
 from sweyard_cli.report.page import render_page
 from sweyard_cli.report.reading import MAX_MESSAGE_CHARACTERS
 from sweyard_cli.report.write import write_report
+from sweyard_cli.results.files import write_config
 from sweyard_cli.results.run_results import read_results
 
 MakeRun = Callable[..., Path]
@@ -171,7 +172,11 @@ def test_an_unfinished_run_is_said_to_be(make_run: MakeRun) -> None:
 def test_a_fetched_run_without_its_config_has_a_report(make_run: MakeRun) -> None:
     run = make_run()
     (run / "config.yaml").unlink()
-    assert "Config" not in " ".join(page_of(run).text)
+    assert "Config" not in page_of(run).text
+    write_config(run, DOCUMENT)
+    page = page_of(run)
+    assert "Config" in page.text
+    assert "16 tasks, 8 attempts each" in page.text
 
 
 def test_the_command_writes_where_it_is_told(sweyard: Callable[..., Any], make_run: MakeRun, tmp_path: Path) -> None:

@@ -66,10 +66,12 @@ def demo(
 def _on_cluster(cluster: Cluster, file: Path, dataset: Path, output: Path, registry: str, console: Console) -> int:
     from sweyard_cli.demo.cluster import run_cluster_demo
     from sweyard_cli.ending import show_ending
+    from sweyard_cli.results.files import write_config
 
     final = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
     if final.phase != "Succeeded":
         console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
         return 1
+    write_config(output, read_run(output / "trainingrun.yaml"))
     show_ending(output, console, [("sweyard status -n sweyard-demo", "runs on the cluster; delete one with kubectl")])
     return 0

@@ -1,9 +1,13 @@
 """Reading files that a run is still writing, or stopped writing in the middle of a line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from sweyard_api.resolve import dump_config, resolve
+
+CONFIG_FILE = "config.yaml"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -24,6 +28,11 @@ def iterate_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if line.endswith(b"\n") and (row := _parse(line)) is not None:
                 yield offset, row
             offset += len(line)
+
+
+def write_config(directory: Path, run: Mapping[str, Any]) -> None:
+    """The resolved config of a TrainingRun, where a run without a cluster keeps it."""
+    (directory / CONFIG_FILE).write_text(dump_config(resolve(run["spec"])), encoding="utf-8")
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 from sweyard_cli.results.attempts import AttemptKey, evaluation_file, evenly, index_attempts, step_files
 from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
-from sweyard_cli.results.files import iterate_json_lines, read_json
+from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_json
 
 MAX_STEPS_READ = 60
 """Rollout files may be gigabytes: of a longer run, so many steps are read, evenly, the first and the last always."""
@@ -69,7 +69,7 @@ def read_results(directory: Path) -> RunResults:
     return RunResults(
         name=str(summary.get("run") or directory.resolve().name),
         directory=directory,
-        config=_read_config(directory / "config.yaml"),
+        config=_read_config(directory / CONFIG_FILE),
         progress=progress,
         summary=summary,
         rows=rows,

@@ -89,8 +89,11 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
         facts.add_row(stage.removesuffix("Ready").lower(), mark)
     if snapshot.sandboxes is not None:
         s = snapshot.sandboxes
-        facts.add_row("sandboxes", f"{s.ready} ready  {s.claimed} claimed  {s.starting} starting  {s.failed} replaced")
-    facts.add_row("step", f"{snapshot.step} of {snapshot.total_steps}")
+        facts.add_row(
+            "sandbox pods", f"{s.ready} ready  {s.claimed} claimed  {s.starting} starting  {s.failed} replaced"
+        )
+    if snapshot.total_steps:
+        facts.add_row("step", f"{snapshot.step} of {snapshot.total_steps}")
     for label, value in headline_metrics(snapshot):
         facts.add_row(label, value)
     if len(rewards) > 1:
@@ -98,7 +101,8 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
     known = snapshot.remaining_seconds is not None and not snapshot.is_finished
     left = f", {told_seconds(snapshot.remaining_seconds or 0)} left" if known else ""
     facts.add_row("time", f"{told_seconds(elapsed_seconds)}{left}")
-    bar = ProgressBar(total=100, completed=snapshot.progress_percentage, width=60)
+    bar = Table.grid()  # a row of its own: the bar does not end its line
+    bar.add_row(ProgressBar(total=100, completed=snapshot.progress_percentage, width=60))
     style = {"Succeeded": "green", "Failed": "red"}.get(snapshot.phase, "blue")
     return Panel(
         Group(bar, facts, Text(snapshot.message, style="dim")),
