@@ -1,5 +1,8 @@
 """The command line: what there is, in the order in which one meets it."""
 
+import os
+from pathlib import Path
+
 import typer
 
 from sweyard_cli.commands import tasks
@@ -38,4 +41,6 @@ app.add_typer(tasks.app, name="tasks")
 
 def main() -> None:
     """Entry point."""
+    # Nothing is written outside of our own cache, matplotlib's list of fonts neither.
+    os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "sweyard" / "matplotlib"))
     app()

@@ -1,7 +1,9 @@
 """The demo is safe to repeat."""
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,3 +31,21 @@ def test_a_demo_that_is_running_is_left_alone(tmp_path: Path) -> None:
     with lock(tmp_path), pytest.raises(UserError, match="a demo is running"):
         set_aside(tmp_path, NOW)
     assert tmp_path.exists()
+
+
+def test_a_choice_that_cannot_work_is_refused_before_anything_is_moved(
+    sweyard: Callable[..., Any], run_file: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "tiny"
+    output.mkdir()
+    result = sweyard("demo", "--cluster", "existing", "-f", run_file, "--output", output)  # no registry
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert list(tmp_path.glob("tiny*")) == [output]
+
+
+def test_a_choice_that_is_none_is_told_with_those_there_are(sweyard: Callable[..., Any]) -> None:
+    result = sweyard("demo", "--cluster", "minikube")
+    assert result.exit_code == 2
+    for choice in ("none", "native", "kind", "existing"):
+        assert choice in result.stderr

@@ -32,6 +32,17 @@ TIMES = {
     Cluster.EXISTING: "about 20 minutes the first time (images are built), about 15 after that",
 }
 """On two cores."""
+KUBECONFIGS = {
+    Cluster.NATIVE: "KUBECONFIG=$(.venv/bin/python -m sweyard_cluster kubeconfig --name demo) ",
+    Cluster.KIND: "KUBECONFIG={state}/kind.kubeconfig ",
+    Cluster.EXISTING: "",
+}
+"""How the user's shell reaches each cluster."""
+REMOVAL = {
+    Cluster.NATIVE: [("make clean-cluster", "remove the cluster")],
+    Cluster.KIND: [("kind delete cluster --name sweyard-demo", "remove the cluster")],
+    Cluster.EXISTING: [("kubectl delete namespace sweyard-demo", "remove the run and its data")],
+}
 
 
 def demo(
@@ -49,6 +60,8 @@ def demo(
 
     console = make_console()
     document = read_run(file)
+    if cluster is not Cluster.NONE:
+        check_choice(cluster, output, registry)
     kept = set_aside(output, datetime.now())
     console.print(f"[bold]A small model learns to repair Python code[/bold]: {TIMES[cluster]}, on two cores.")
     if kept is not None:
@@ -63,15 +76,24 @@ def demo(
     raise typer.Exit(_on_cluster(cluster, file, dataset, output, registry, console))
 
 
+def check_choice(cluster: Cluster, output: Path, registry: str) -> None:
+    """Before anything is made or moved. Raises UserError saying why this choice cannot work here and what would."""
+    from sweyard_cli.demo.cluster_targets import make_target
+
+    make_target(cluster.value, CHECKOUT.resolve(), output.parent, registry).check()
+
+
 def _on_cluster(cluster: Cluster, file: Path, dataset: Path, output: Path, registry: str, console: Console) -> int:
     from sweyard_cli.demo.cluster import run_cluster_demo
     from sweyard_cli.ending import show_ending
     from sweyard_cli.results.files import write_config
 
     final = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
+    look = f"{KUBECONFIGS[cluster]}kubectl -n sweyard-demo get tr,rp,ic".format(state=output.parent / ".demo")
     if final.phase != "Succeeded":
         console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
+        console.print(f"to look at it: {look}", markup=False)
         return 1
     write_config(output, read_run(output / "trainingrun.yaml"))
-    show_ending(output, console, [("sweyard status -n sweyard-demo", "runs on the cluster; delete one with kubectl")])
+    show_ending(output, console, [(look, "what is on the cluster"), *REMOVAL[cluster]])
     return 0

@@ -9,6 +9,7 @@ from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
+from sweyard_cli.program import program
 
 RUNS = Path("runs")
 
@@ -56,10 +57,10 @@ def _run_here(
     command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output)
     if not watch:
-        console.print(f"started as process {process.popen.pid}; to follow it: sweyard watch --output {output}")
+        console.print(f"started as process {process.popen.pid}; to follow it: {program()} watch --output {output}")
         return
     console.print(f"output in {output}, log in {process.log}", markup=False)
-    after = [(f"sweyard run -f {file} --cluster", "the same file on a cluster with the operator")]
+    after = [(f"{program()} run -f {file} --cluster", "the same file on a cluster with the operator")]
     raise typer.Exit(run_locally(process, str(document["metadata"]["name"]), file, output, console, after))
 
 
@@ -73,7 +74,7 @@ def _run_on_cluster(document: dict[str, Any], namespace: str | None, *, watch: b
     console.print(apply_run(connection, document), markup=False)
     if watch:
         raise typer.Exit(follow_run(connection, name, console))
-    console.print(f"to follow it: sweyard watch {name} -n {connection.namespace}")
+    console.print(f"to follow it: {program()} watch {name} -n {connection.namespace}")
 
 
 def choose_namespace(document: dict[str, Any], asked: str | None) -> str | None:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from sweyard_cli.local.run import run_locally
 from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
+from sweyard_cli.program import program
 
 
 def run_local_demo(document: dict[str, Any], file: Path, output: Path, console: Console) -> int:
@@ -14,6 +15,6 @@ def run_local_demo(document: dict[str, Any], file: Path, output: Path, console: 
     process = TrainerProcess(trainer_command(file, output, [], allow_unisolated=False), output)
     after = [
         ("make demo CLUSTER=native", "the same under the operator, on a real Kubernetes (Linux, root)"),
-        (f"sweyard resolve -f {file}", "everything that the run was made of"),
+        (f"{program()} resolve -f {file}", "everything that the run was made of"),
     ]
     return run_locally(process, str(document["metadata"]["name"]), file, output, console, after)

@@ -18,7 +18,7 @@ def lock(output: Path) -> IO[bytes]:
     if not _acquire(file):
         file.close()
         raise UserError(
-            f"{output}: another process is at work on this run; look at it with `sweyard watch -d {output}`"
+            f"{output}: another process is at work on this run; look at it with `sweyard watch --output {output}`"
         )
     return file
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
+from sweyard_cli.program import program
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
 
@@ -16,7 +17,7 @@ POLL_SECONDS = 1.0
 
 def run_command(file: Path, output: Path) -> str:
     """What starts a run, or goes on with it."""
-    return f"sweyard run -f {file} --output {output}"
+    return f"{program()} run -f {file} --output {output}"
 
 
 def run_locally(
