@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -209,3 +210,13 @@ def test_the_command_of_the_trainer_names_file_and_directory() -> None:
         *("-m", "sweyard_trainer.local", "-f", "a.yaml", "--output", "out"),
         *("--datasets", "sets", "--allow-unisolated"),
     ]
+
+
+def test_the_real_trainer_takes_our_command_and_its_refusal_is_told(
+    sweyard: Callable[..., Any], tmp_path: Path, run_file: Path
+) -> None:
+    run_file.write_text(run_file.read_text().replace('"dataset": "tiny"', '"dataset": "nosuch-set"'))
+    result = sweyard("run", "-f", run_file, "--output", tmp_path / "out", "--datasets", tmp_path)
+    assert result.exit_code == 2
+    assert "failed with exit code 2: dataset 'nosuch-set' is not in" in result.stdout
+    assert (tmp_path / "out" / "config.yaml").exists()
