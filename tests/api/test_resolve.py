@@ -32,7 +32,7 @@ def test_explicit_fields_beat_the_preset_and_the_preset_beats_defaults() -> None
 
 def test_a_null_leaves_the_field_to_the_preset_as_on_a_cluster() -> None:
     spec = resolve({**TINY, "rollout": {"groupSize": None}, "steps": None})
-    assert (spec.rollout.group_size, spec.steps) == (8, 30)
+    assert (spec.rollout.group_size, spec.steps) == (8, 20)
 
 
 @pytest.mark.parametrize(
