@@ -32,7 +32,7 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 venv: $(VENV)/.complete ## Make the Python environment (.venv)
 
 .PHONY: demo
-demo: venv ## Train a small model to repair code; CLUSTER=none (10 min, default), native, kind, or existing with REGISTRY=
+demo: venv ## Train a small model to repair code; CLUSTER=none (6 min, default), native, kind or existing
 	$(PY) -m sweyard_cli demo --cluster $(CLUSTER) --registry "$(REGISTRY)"
 
 .PHONY: lint

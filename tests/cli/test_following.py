@@ -44,6 +44,7 @@ def test_a_pipe_gets_a_line_for_each_change_and_none_for_the_passing_of_time() -
         RUNNING,
         replace(RUNNING, remaining_seconds=99),
         replace(RUNNING, message="step 4: 3 attempts ended, 1 solved"),
+        replace(RUNNING, message="step 4: training"),
         replace(RUNNING, step=4, metrics={"rewardMean": 0.75}, message="step 5: training"),
         DONE,
     ]

@@ -26,7 +26,7 @@ class Cluster(StrEnum):
 
 
 TIMES = {
-    Cluster.NONE: "about 2 minutes for the data set the first time, then about 8 minutes of training",
+    Cluster.NONE: "about a minute for the data set the first time, then about 5 minutes of training",
     Cluster.NATIVE: "about 20 minutes the first time (a Kubernetes is built), about 15 after that",
     Cluster.KIND: "about 20 minutes the first time (images are built), about 15 after that",
     Cluster.EXISTING: "about 20 minutes the first time (images are built), about 15 after that",

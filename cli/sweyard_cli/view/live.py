@@ -59,7 +59,7 @@ def _follow_lines(snapshots: Iterator[tuple[float, RunSnapshot]], console: Conso
 
 def stage_of(message: str) -> str:
     """`step 7` of `step 7: 12 attempts ended, 3 solved`."""
-    return message.partition(":")[0] if "attempts" in message else message
+    return message.partition(":")[0] if message.startswith(("step ", "evaluation")) else message
 
 
 def render_line(snapshot: RunSnapshot) -> str:
