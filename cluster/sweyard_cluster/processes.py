@@ -52,6 +52,19 @@ def only_child(pid: int, deadline_seconds: float = 10) -> int:
     raise ClusterError(f"process {pid} ended before it started its child")
 
 
+def inherited_descriptors() -> list[int]:
+    """What whoever started us left open: a lock or a pipe of theirs must not live as long as a daemon."""
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
+    return [number for number in descriptors if number > 2 and _is_inheritable(number)]
+
+
+def _is_inheritable(descriptor: int) -> bool:
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:  # that of the listing itself
+        return False
+
+
 class ProcessTable:
     """The recorded processes of one cluster, by name; records are files, logs lie beside them."""
 
@@ -92,6 +105,7 @@ class ProcessTable:
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(self.log(name)), append, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
+            *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in inherited_descriptors()),
         ]
         try:
             pid = os.posix_spawnp(

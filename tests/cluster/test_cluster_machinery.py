@@ -44,6 +44,15 @@ def test_started_process_is_known_until_it_ends(table: ProcessTable) -> None:
     assert table.names() == []
 
 
+def test_a_started_process_keeps_nothing_open_of_its_starter(table: ProcessTable, tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        os.set_inheritable(lock.fileno(), True)
+        record = table.start("sleeper", SLEEP, os.environ)
+    opened = [path.readlink() for path in Path(f"/proc/{record.pid}/fd").iterdir()]
+    assert tmp_path / "lock" not in opened
+    assert len(opened) == 3
+
+
 @pytest.mark.parametrize("field", ["boot_id", "start_ticks", "executable"])
 def test_another_process_under_a_recorded_pid_is_left_alone(table: ProcessTable, field: str) -> None:
     record = table.start("sleeper", SLEEP, os.environ)
