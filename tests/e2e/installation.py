@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweyard_cli.demo.cluster import push_dataset
-from sweyard_cli.demo.cluster_commands import Commands
+from sweyard_cli.cluster.connection import connect
+from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
@@ -25,9 +25,8 @@ GIVEN = {"serviceaccount/default", "configmap/kube-root-ca.crt", "configmap/gaug
 class Installation:
     """Namespaces for runs, and ways to look at them and to break them."""
 
-    def __init__(self, cluster: TestCluster, commands: Commands, dataset: Path, task_images: dict[str, str]) -> None:
+    def __init__(self, cluster: TestCluster, dataset: Path, task_images: dict[str, str]) -> None:
         self._cluster = cluster
-        self._commands = commands
         self._dataset = dataset
         self._task_images = task_images
         self._namespaces: list[str] = []
@@ -37,7 +36,7 @@ class Installation:
         name = f"e2e-{uuid.uuid4().hex[:6]}"
         self.kubectl("create", "namespace", name)
         self._namespaces.append(name)
-        push_dataset(self._commands, name, "gauge", self._dataset, self._task_images)
+        push_dataset(connect(name, str(self._cluster.kubeconfig)), "gauge", self._dataset, self._task_images)
         return name
 
     def remove_namespaces(self) -> None:

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kubernetes.client import CustomObjectsApi
 from rich.console import Console
 
 from sweyard_api.yaml_text import load_document
+from sweyard_cli.cluster.connection import Connection, connect
+from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands, host_commands, timed
 from sweyard_cli.demo.cluster_files import fetch_run_files
 from sweyard_cli.demo.cluster_install import (
     NAMESPACE,
-    apply,
     chart_values,
     install_chart,
     make_namespace,
@@ -20,7 +22,7 @@ from sweyard_cli.demo.cluster_install import (
 )
 from sweyard_cli.demo.cluster_run import shortened
 from sweyard_cli.demo.cluster_targets import Target, make_target
-from sweyard_cli.view.cluster_source import ClusterRunSource, connect_custom_objects
+from sweyard_cli.view.cluster_source import ClusterRunSource
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.snapshot import RunSnapshot
 
@@ -51,8 +53,9 @@ def run_cluster_demo(
     with timed(console, "data set"):
         make_namespace(commands)
         remove_earlier_run(commands, name)
-        push_dataset(commands, NAMESPACE, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
-    final = _run(commands, run, output, console)
+        connection = connect(NAMESPACE, commands.environment.get("KUBECONFIG"))
+        push_dataset(connection, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
+    final = _run(commands, connection, run, output)
     with timed(console, "files of the run"):
         fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
     return final
@@ -71,17 +74,9 @@ def bring_images(
     return dict(zip(wanted, brought, strict=False)), dict(zip(tasks, brought[len(wanted) :], strict=True))
 
 
-def push_dataset(commands: Commands, namespace: str, name: str, dataset: Path, images: Mapping[str, str]) -> None:
-    """The ConfigMap that the run's tasks come from."""
-    from sweyard_sandbox.tasks.config_map import to_config_map
-    from sweyard_sandbox.tasks.load import load_all_tasks
-
-    manifest = to_config_map(name, load_all_tasks(dataset), images)
-    manifest["metadata"]["namespace"] = namespace
-    apply(commands, manifest)
-
-
-def _run(commands: Commands, run: Mapping[str, Any], output: Path, console: Console) -> RunSnapshot:
+def _run(
+    commands: Commands, connection: Connection, run: Mapping[str, Any], output: Path, console: Console
+) -> RunSnapshot:
     """Apply and follow to the end; interrupting leaves the run to the cluster."""
     import yaml
 
@@ -89,7 +84,6 @@ def _run(commands: Commands, run: Mapping[str, Any], output: Path, console: Cons
     manifest = output / "trainingrun.yaml"
     manifest.write_text(yaml.safe_dump(dict(run), sort_keys=False), encoding="utf-8")
     commands.run("kubectl", "-n", NAMESPACE, "apply", "-f", str(manifest))
-    name = str(run["metadata"]["name"])
-    source = ClusterRunSource(connect_custom_objects(commands.environment["KUBECONFIG"]), NAMESPACE, name)
-    console.print(f"[dim]$ kubectl -n {NAMESPACE} get tr,rp,ic   # in another terminal[/dim]", highlight=False)
-    return follow(source, console, poll_seconds=POLL_SECONDS, sleep=time.sleep)
+    source = ClusterRunSource(CustomObjectsApi(connection.api_client), NAMESPACE, str(run["metadata"]["name"]))
+    commands.console.print(f"[dim]$ kubectl -n {NAMESPACE} get tr,rp,ic   # in another terminal[/dim]", highlight=False)
+    return follow(source, commands.console, poll_seconds=POLL_SECONDS, sleep=time.sleep)

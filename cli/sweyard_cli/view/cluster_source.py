@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kubernetes import client, config
+from kubernetes import client
 
 from sweyard_api.constants import GROUP, VERSION
 from sweyard_cli.cluster.sentences import UnreachableError, told_plainly
@@ -52,14 +52,6 @@ class ClusterRunSource:
                     return None
                 raise
         return dict(found)
-
-
-def connect_custom_objects(kubeconfig: str | None) -> client.CustomObjectsApi:
-    """The API of our kinds, by a kubeconfig (None: the usual one). Raises UserError if it cannot be read."""
-    try:
-        return client.CustomObjectsApi(config.new_client_from_config(kubeconfig))
-    except config.ConfigException as error:
-        raise UserError(f"kubeconfig {kubeconfig or 'of this user'} cannot be used: {error}") from error
 
 
 def snapshot_of_run(run: Mapping[str, Any], pool: Mapping[str, Any] | None) -> RunSnapshot:
