@@ -74,9 +74,7 @@ def bring_images(
     return dict(zip(wanted, brought, strict=False)), dict(zip(tasks, brought[len(wanted) :], strict=True))
 
 
-def _run(
-    commands: Commands, connection: Connection, run: Mapping[str, Any], output: Path, console: Console
-) -> RunSnapshot:
+def _run(commands: Commands, connection: Connection, run: Mapping[str, Any], output: Path) -> RunSnapshot:
     """Apply and follow to the end; interrupting leaves the run to the cluster."""
     import yaml
 
