@@ -259,7 +259,7 @@ class FirstProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.pid, signal.SIGKILL)
         for _ in range(_KILL_ROUNDS):
-            if not (found := find_named(running.request["id"])):
+            if not (found := find_started(running.request["id"], by_fork=running.request["op"] == "python")):
                 return
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -267,15 +267,25 @@ class FirstProcess:
             time.sleep(0.002)
 
 
-def find_named(command_id: str) -> list[int]:
-    """Processes that were started by a command, by their environment."""
+def find_started(command_id: str, *, by_fork: bool) -> list[int]:
+    """Processes that were started by a command, by their environment.
+
+    What a program `by_fork` has forked carries no name and cannot be looked into, unless it has executed something.
+    """
     name = f"{COMMAND_VARIABLE}={command_id}".encode()
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as environment:
-                if name in environment.read().split(b"\0"):
-                    found.append(int(entry))
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as environment:
+                is_found = name in environment.read().split(b"\0")
+        except PermissionError:
+            is_found = by_fork
+        except OSError:
+            is_found = False
+        if is_found:
+            found.append(int(entry))
     return found
 
 
