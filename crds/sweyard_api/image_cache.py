@@ -71,7 +71,8 @@ class ImageCacheSpec(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["registry"]},
         ),
     ] = []
-    """Registries to replace."""
+    """Registries to replace: images are pulled, and named in sandboxes, by the mirror's name. For a registry that the
+    nodes' own container runtime mirrors nothing is needed here."""
     mode: Literal["agent", "pods"] = "agent"
     """`agent`: a DaemonSet that talks to the node's container runtime. `pods`: unprivileged pods that hold the images,
     for clusters that forbid host sockets."""

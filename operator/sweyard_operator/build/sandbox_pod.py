@@ -42,10 +42,16 @@ _LOST_NODE_SECONDS = 30
 
 
 def build_sandbox_pod(
-    owner: Manifest, spec: RolloutPoolSpec, *, slot: int, image: str, avoided_nodes: tuple[str, ...] = ()
+    owner: Manifest,
+    spec: RolloutPoolSpec,
+    *,
+    slot: int,
+    image: str,
+    pull_from: str | None = None,
+    avoided_nodes: tuple[str, ...] = (),
 ) -> Manifest:
-    """A free sandbox of `image` in a slot."""
-    pod_spec = _build_pod_spec(spec, image)
+    """A free sandbox of `image` in a slot; `pull_from` is the image's name at a mirror."""
+    pod_spec = _build_pod_spec(spec, pull_from or image)
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
         labels[LABEL_LANE] = str(slot % spec.max_per_node)

@@ -10,6 +10,7 @@ from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
 from sweyard_operator.observe.image_cache import ObservedCache, read_reports, usable_nodes, wanted_images
 from sweyard_operator.plan.image_cache import plan_image_cache
+from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Plan
 from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, Manifest, labels_of, name_of
 from sweyard_operator.work_queue import Key
@@ -57,7 +58,7 @@ class ImageCacheController:
         nodes = usable_nodes(caches.every(NODES), spec.node_selector)
         config_maps = tuple(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, name))
         return ObservedCache(
-            images=wanted_images(spec.images, source),
+            images=tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source)),
             missing_source=spec.images_from if source is None else None,
             nodes=nodes,
             reports=read_reports(config_maps, nodes),

@@ -20,6 +20,7 @@ from sweyard_operator.plan.rollout_pool import plan_rollout_pool
 from sweyard_operator.plan.slots import parse_slot
 from sweyard_operator.resources import (
     CONFIG_MAPS,
+    IMAGE_CACHES,
     LEASES,
     NETWORK_POLICIES,
     PODS,
@@ -54,6 +55,7 @@ class RolloutPoolController:
         caches.watch(LEASES, LABEL_POOL, self._hear_lease)
         caches.watch(CONFIG_MAPS, LABEL_POOL, self._hear_other)
         caches.watch(NETWORK_POLICIES, LABEL_COMPONENT, self._hear_other)
+        caches.watch(IMAGE_CACHES, "")
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; seconds until the next look."""

@@ -1,6 +1,9 @@
 """Counts what exists for a pool: from the caches, and from the API server where a cache would not do."""
 
+from pydantic import ValidationError
+
 from sweyard_api.constants import LABEL_POOL
+from sweyard_api.image_cache import ImageCacheSpec, RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError
@@ -10,7 +13,7 @@ from sweyard_operator.observe.sandbox_pods import parse_pod
 from sweyard_operator.plan.pool_state import ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot
-from sweyard_operator.resources import NODES, PODS, Manifest, name_of, namespace_of
+from sweyard_operator.resources import IMAGE_CACHES, NODES, PODS, Manifest, name_of, namespace_of
 
 _AVOIDED_SCORE = 0.5
 _QUARANTINE_SCORE = 1.5
@@ -46,7 +49,17 @@ async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, 
         refusal_hold_seconds=memory.refusal_hold_seconds(now),
         unneeded_seconds={uid: now - since for uid, since in memory.unneeded_since.items()},
         failures=dict(memory.failures),
+        mirrors=find_mirrors(operator, namespace, spec),
     )
+
+
+def find_mirrors(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> tuple[RegistryMirror, ...]:
+    """Of the cache that the pool refers to; none while there is no such cache, or its spec cannot be read."""
+    cache = operator.caches.get(IMAGE_CACHES, namespace, spec.image_cache_ref) if spec.image_cache_ref else None
+    try:
+        return tuple(ImageCacheSpec.model_validate(cache["spec"]).mirrors) if cache is not None else ()
+    except ValidationError:
+        return ()
 
 
 def find_pods(operator: Operator, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from sweyard_api.image_cache import RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
@@ -53,6 +54,8 @@ class ObservedPool:
     """By UID: how long a free sandbox has been wanted by nobody."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """Sandboxes that failed since the pool was made, by reason."""
+    mirrors: tuple[RegistryMirror, ...] = ()
+    """Of the ImageCache that the pool refers to."""
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from sweyard_operator.build.pool_network_policy import build_network_policy
 from sweyard_operator.build.sandbox_pod import build_sandbox_pod, template_hash
 from sweyard_operator.plan.census import take_census
 from sweyard_operator.plan.demand import count_demand, merge_demand
+from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, Holder, ObservedPool, PoolPlan
@@ -158,7 +159,14 @@ def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manife
     taken = {pod.slot for pod in observed.pods} | observed.blocked_slots
     slots = choose_slots(taken, cap=observed.spec.replicas, count=len(images))
     return tuple(
-        build_sandbox_pod(observed.owner, observed.spec, slot=slot, image=image, avoided_nodes=observed.avoided_nodes)
+        build_sandbox_pod(
+            observed.owner,
+            observed.spec,
+            slot=slot,
+            image=image,
+            pull_from=mirrored(image, observed.mirrors),
+            avoided_nodes=observed.avoided_nodes,
+        )
         for slot, image in zip(slots, images, strict=False)
     )
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sweyard_api.constants import ANNOTATION_HOLDER
-from sweyard_operator.resources import CONFIG_MAPS, LEASES, NETWORK_POLICIES, NODES, PODS, ROLLOUT_POOLS
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, LEASES, NETWORK_POLICIES, NODES, PODS, ROLLOUT_POOLS
 
 IMAGE = "registry.test/task:1"
 OTHER = "registry.test/other:1"
@@ -429,5 +429,18 @@ def test_a_sandbox_claimed_while_it_is_being_taken_back_is_kept(play: Callable[.
         assert 2 <= len(kept) < 20
         await world.sleep(120)
         assert {pod["metadata"]["uid"] for pod in world.pods()} == kept
+
+    play(story)
+
+
+def test_sandboxes_are_pulled_from_the_mirrors_of_the_pools_cache(play: Callable[..., None]) -> None:
+    async def story(world: Any) -> None:
+        mirror = {"registry": "registry.test", "mirror": "mirror.lan:5000/m"}
+        cache = {"metadata": {"name": "c", "namespace": "team"}, "spec": {"images": [IMAGE], "mirrors": [mirror]}}
+        world.api.store.create(IMAGE_CACHES, cache)
+        world.create_pool(replicas=2, warm=warm(2), imageCacheRef="c")
+        await world.until(lambda: len(world.pods()) == 2)
+        assert {pod["spec"]["containers"][0]["image"] for pod in world.pods()} == {"mirror.lan:5000/m/task:1"}
+        assert {pod["metadata"]["annotations"][ANNOTATION_IMAGE] for pod in world.pods()} == {IMAGE}
 
     play(story)
