@@ -7,6 +7,7 @@ interruption is not verified again.
 import hashlib
 import json
 import random
+import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -200,7 +201,12 @@ def _verified(
     waiting: deque[tuple[Mutation, Verdict | Future[Verdict]]] = deque()
     context = get_context("forkserver")
     context.set_forkserver_preload([prepare_worker.__module__])
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=prepare_worker, initargs=(suite.runner,)) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="sweyard-verify-") as folder,
+        ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=prepare_worker, initargs=(suite.runner, folder)
+        ) as pool,
+    ):
         for mutation in mutations:
             if not wanted(mutation):
                 continue

@@ -58,8 +58,9 @@ _copies: dict[Path, tempfile.TemporaryDirectory[str]] = {}
 """This worker's copy of each tree."""
 
 
-def prepare_worker(runner: str) -> None:
-    """Pay for pytest's import once a worker instead of once a run."""
+def prepare_worker(runner: str, folder: str) -> None:
+    """Pay for pytest's import once a worker instead of once a run; copies go to `folder`, which the caller removes."""
+    tempfile.tempdir = folder
     if runner == "pytest":
         __import__("pytest")
 

@@ -163,6 +163,11 @@ asyncio.run(main())
             break
         await asyncio.sleep(0.05)
     assert found == b""
+    for _ in range(100):
+        if not (left := list(tmp_path.glob("sweyard-*"))):
+            break
+        await asyncio.sleep(0.05)
+    assert left == []
 
 
 async def test_where_namespaces_are_missing_it_refuses_in_a_sentence(tree: Path) -> None:

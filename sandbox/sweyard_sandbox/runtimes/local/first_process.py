@@ -28,14 +28,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from sweyard_sandbox.runtimes.local.files import write_file
+from sweyard_sandbox.runtimes.local.killing import COMMAND_VARIABLE, kill_started
 from sweyard_sandbox.runtimes.local.messages import receive_message, send_message, to_descriptor
 from sweyard_sandbox.runtimes.local.warm_python import run_archive
 
-COMMAND_VARIABLE = "SWEYARD_COMMAND"
-"""Names the command in the environment of all that it starts, so that a timeout finds it."""
 _PAYLOAD_DESCRIPTOR = 5
 _TERM_GRACE_SECONDS = 1.0
-_KILL_ROUNDS = 50
 _CHUNK_BYTES = 65_536
 
 
@@ -102,8 +101,9 @@ class FirstProcess:
                 os.read(self._wake_read, 4_096)
             self._reap()
         elif descriptor in self._left_over:
-            if not os.read(descriptor, _CHUNK_BYTES):
-                self._drop(descriptor)
+            with contextlib.suppress(BlockingIOError):  # `_finish` took what this round of polling had seen
+                if not os.read(descriptor, _CHUNK_BYTES):
+                    self._drop(descriptor)
         elif self._running is not None and descriptor == self._running.output:
             self._read_output(self._running, _CHUNK_BYTES)
 
@@ -207,7 +207,7 @@ class FirstProcess:
 
     def _finish(self, running: _Running) -> None:
         if running.is_ended:
-            self._kill(running)
+            kill_started(running.pid, running.request["id"], by_fork=running.request["op"] == "python")
         # What it wrote is in the pipe by now; what comes later is its background children's.
         (left,) = struct.unpack("i", fcntl.ioctl(running.output, termios.FIONREAD, bytes(4)))
         while left > 0 and (taken := self._read_output(running, min(left, _CHUNK_BYTES))):
@@ -241,7 +241,7 @@ class FirstProcess:
         if running is None or time.monotonic() < running.deadline:
             return
         if running.is_ended:
-            self._kill(running)
+            kill_started(running.pid, running.request["id"], by_fork=running.request["op"] == "python")
             running.deadline = time.monotonic() + _TERM_GRACE_SECONDS
             return
         running.timed_out = running.is_ended = True
@@ -252,55 +252,4 @@ class FirstProcess:
     def _end(self, running: _Running) -> None:
         """Its client does not want it any more."""
         running.is_ended = True
-        self._kill(running)
-
-    def _kill(self, running: _Running) -> None:
-        """Its group, and all that carries its name."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.pid, signal.SIGKILL)
-        for _ in range(_KILL_ROUNDS):
-            if not (found := find_started(running.request["id"], by_fork=running.request["op"] == "python")):
-                return
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.002)
-
-
-def find_started(command_id: str, *, by_fork: bool) -> list[int]:
-    """Processes that were started by a command, by their environment.
-
-    What a program `by_fork` has forked carries no name and cannot be looked into, unless it has executed something.
-    """
-    name = f"{COMMAND_VARIABLE}={command_id}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as environment:
-                is_found = name in environment.read().split(b"\0")
-        except PermissionError:
-            is_found = by_fork
-        except OSError:
-            is_found = False
-        if is_found:
-            found.append(int(entry))
-    return found
-
-
-def write_file(path: str, content: int, mode: int) -> None:
-    """Copy a descriptor's content to a file, without reading it, making parent directories. Raises OSError."""
-    parent = os.path.dirname(path)
-    if parent and not os.path.isdir(parent):
-        try:
-            os.makedirs(parent)
-        except FileExistsError:
-            raise NotADirectoryError(20, "a parent is a file", path) from None
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, mode)
-    try:
-        while os.sendfile(target, content, None, 1 << 24):
-            pass
-        os.fchmod(target, mode)
-    finally:
-        os.close(target)
+        kill_started(running.pid, running.request["id"], by_fork=running.request["op"] == "python")

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -87,8 +88,14 @@ class Launcher:
         if self._control is not None:
             await self._ask({"op": "kill", "pid": pid}, [])
 
+    async def make_folder(self, parent: str | None = None) -> str:
+        """A new folder that is removed with the spawner, also if this process is killed."""
+        folder = tempfile.mkdtemp(prefix="sweyard-", dir=parent)
+        await self._ask({"op": "own", "folder": folder}, [])
+        return folder
+
     async def close(self) -> None:
-        """End the spawner, and with it all sandboxes."""
+        """End the spawner, and with it all sandboxes and folders."""
         if self._control is None or self._process is None:
             return
         self._control.close()

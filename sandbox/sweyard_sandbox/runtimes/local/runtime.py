@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from sweyard_sandbox.driver.wire import BOOTSTRAP
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.runtimes.local.isolation import Layout
+from sweyard_sandbox.runtimes.local.kept_trees import KeptTrees
 from sweyard_sandbox.runtimes.local.launcher import Launcher, SocketChannel
 from sweyard_sandbox.runtimes.local.sandbox import LocalSandbox
 from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
@@ -30,7 +30,7 @@ from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 _SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
 _SYSTEM_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-_MOST_KEPT_TREES = 256
+_MOST_KEPT_BYTES = 1 << 29
 _LARGEST_KEPT_TREE_BYTES = 32_000_000
 _TAR_TIMEOUT_SECONDS = 60.0
 
@@ -69,7 +69,7 @@ class LocalRuntime:
         self._scratch: str | None = None
         self._isolated: bool | None = None
         self._open: set[Sandbox] = set()
-        self._num_kept = 0
+        self._kept = KeptTrees(self._launcher.make_folder)
 
     async def acquire(self, image: str, *, deadline_seconds: float) -> Sandbox:
         """A fresh sandbox of `image` (`dir:PATH`)."""
@@ -91,35 +91,21 @@ class LocalRuntime:
         """Nothing to prepare: a local sandbox starts in milliseconds."""
 
     async def keep_tree(self, sandbox: Sandbox) -> str | None:
-        """A copy of the sandbox's working directory as an image; None for too many or too large a tree."""
-        if self._num_kept == _MOST_KEPT_TREES:
-            return None
+        """A copy of the sandbox's working directory as an image; None for too large a tree, or too many."""
         packed = await sandbox.run(
             "tar -cf - .", timeout_seconds=_TAR_TIMEOUT_SECONDS, output_cap_bytes=_LARGEST_KEPT_TREE_BYTES
         )
-        if packed.truncated:
-            return None
         if packed.exit_code != 0:
             raise InfrastructureError(FailureReason.ERROR, f"the tree cannot be packed: {packed.text[-300:]}")
-        self._num_kept += 1
-        tree = f"{self._scratch}/kept/{self._num_kept}"
-        os.makedirs(tree)
-        unpacking = await asyncio.create_subprocess_exec(
-            "tar", "-xpf", "-", "-C", tree, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        _, said = await unpacking.communicate(packed.output)
-        if unpacking.returncode != 0:
-            raise InfrastructureError(FailureReason.ERROR, f"the tree cannot be unpacked: {said.decode()[-300:]}")
-        return f"dir:{tree}"
+        if packed.truncated or self._kept.num_bytes + len(packed.output) > _MOST_KEPT_BYTES:
+            return None
+        return f"dir:{await self._kept.add(packed.output)}"
 
     async def close(self) -> None:
         """End all sandboxes."""
         for sandbox in list(self._open):
             await sandbox.close()
         await self._launcher.close()
-        if self._scratch is not None:
-            await asyncio.to_thread(shutil.rmtree, self._scratch)
-            self._scratch = None
 
     def _resolve(self, image: str) -> Path:
         kind, _, path = image.partition(":")
@@ -134,8 +120,9 @@ class LocalRuntime:
 
     async def _start(self, tree: Path) -> Sandbox:
         if self._scratch is None:
-            self._scratch = tempfile.mkdtemp(prefix="sweyard-")
-            os.mkdir(f"{self._scratch}/root")
+            scratch = await self._launcher.make_folder()
+            os.mkdir(f"{scratch}/root")
+            self._scratch = self._scratch or scratch
         secret = self._config.make_secret()
         if self._isolated is not False:
             try:

@@ -2,15 +2,18 @@
 
 Run as `python -m sweyard_sandbox.runtimes.local.spawner FD` with FD a SOCK_SEQPACKET socket. Requests are JSON:
 {"op": "spawn", "layout": {...} or null, "argv": [...], "environment": {...}, "directory": "..."} with one descriptor;
-{"op": "kill", "pid": n}. Answers: {"pid": n}, {"killed": n} or {"error": "..."}.
+{"op": "kill", "pid": n}; {"op": "own", "folder": "..."}. Answers: {"pid": n}, {"killed": n}, {"owned": "..."} or
+{"error": "..."}.
 With a layout the child becomes an isolated sandbox's first process, which serves the descriptor (first_process.py);
-without, `argv` is executed with the descriptor as stdin and stdout. All sandboxes die with the spawner, and it ends
-when the other side of the socket closes. Its environment must hold nothing that a sandbox may not know.
+without, `argv` is executed with the descriptor as stdin and stdout. The spawner ends when the other side of the socket
+closes, however that happens; all sandboxes end and all folders that it owns are removed with it. Its environment must
+hold nothing that a sandbox may not know.
 """
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -32,13 +35,14 @@ def main() -> None:
     control.set_inheritable(False)
     warm_up()
     alive: set[int] = set()
+    owned: list[str] = []
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, _MAX_REQUEST_BYTES, 1)
         if not data:
             break
         request = json.loads(data)
         try:
-            answer = _kill(request["pid"], alive) if request["op"] == "kill" else _spawn(request, descriptors[0], alive)
+            answer = _serve(request, descriptors, alive, owned)
         except OSError as error:
             answer = {"error": str(error)}
         for descriptor in descriptors:
@@ -46,6 +50,15 @@ def main() -> None:
         control.send(json.dumps(answer).encode())
     for pid in list(alive):
         _kill(pid, alive)
+    for folder in owned:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _serve(request: dict[str, Any], descriptors: list[int], alive: set[int], owned: list[str]) -> dict[str, Any]:
+    if request["op"] == "own":
+        owned.append(request["folder"])
+        return {"owned": request["folder"]}
+    return _kill(request["pid"], alive) if request["op"] == "kill" else _spawn(request, descriptors[0], alive)
 
 
 def _kill(pid: int, alive: set[int]) -> dict[str, Any]:
