@@ -25,9 +25,19 @@ def resolve(spec: Mapping[str, Any]) -> TrainingRunSpec:
     except ValidationError as error:
         raise InvalidSpecError(problems_of(error, TrainingRunSpec)) from error
     resolved = derive(whole)
-    if problems := list(broken_rules(resolved)):
+    if problems := [*_problems_of_dropped(whole, resolved), *broken_rules(resolved)]:
         raise InvalidSpecError(problems)
     return resolved
+
+
+def _problems_of_dropped(whole: TrainingRunSpec, resolved: TrainingRunSpec) -> list[Problem]:
+    """Sections that are turned off have no part in the config, but what they say is still checked, as on a cluster."""
+    problems: list[Problem] = []
+    if whole.warmup is not None and resolved.warmup is None:
+        problems += broken_rules(whole.warmup, "warmup")
+    if whole.trainer.lora is not None and resolved.trainer.lora is None:
+        problems += broken_rules(whole.trainer.lora, "trainer.lora")
+    return problems
 
 
 def dump_config(spec: TrainingRunSpec) -> str:

@@ -142,6 +142,12 @@ def test_the_stored_config_reads_back_as_it_was(explicit: dict[str, Any]) -> Non
     assert load_config(dump_config(spec)) == spec
 
 
+def test_a_section_that_is_turned_off_is_still_checked_as_on_a_cluster() -> None:
+    assert resolve({**TINY, "warmup": {"steps": 0}}).warmup is None
+    with pytest.raises(InvalidSpecError, match=r"warmup.dataset is 'd': must be set if and only if"):
+        resolve({**TINY, "warmup": {"steps": 0, "demonstrations": "scripted", "dataset": "d"}})
+
+
 @given(MAPPINGS, MAPPINGS)
 def test_merging_keeps_every_explicit_leaf(preset: dict[str, Any], explicit: dict[str, Any]) -> None:
     merged = merge(preset, explicit)
