@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 from sweyard_sandbox.runtimes.local.files import write_file
 from sweyard_sandbox.runtimes.local.killing import COMMAND_VARIABLE, kill_started
 from sweyard_sandbox.runtimes.local.messages import receive_message, send_message, to_descriptor
+from sweyard_sandbox.runtimes.local.signals import RESETTABLE
 from sweyard_sandbox.runtimes.local.warm_python import run_archive
 
 _PAYLOAD_DESCRIPTOR = 5
@@ -149,7 +150,6 @@ class FirstProcess:
         actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, end, target) for target in (1, 2)]
         actions += [(os.POSIX_SPAWN_DUP2, descriptor, _PAYLOAD_DESCRIPTOR) for descriptor in descriptors]
-        ignored_by_python = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
         try:
             pid = os.posix_spawn(
                 request["argv"][0],
@@ -157,7 +157,7 @@ class FirstProcess:
                 self._environment | {COMMAND_VARIABLE: request["id"]},
                 file_actions=actions,
                 setsid=True,
-                setsigdef=ignored_by_python,
+                setsigdef=RESETTABLE,
             )
         except OSError:
             os.close(output)

@@ -22,6 +22,7 @@ from typing import Any
 from sweyard_sandbox.runtimes.local import kernel
 from sweyard_sandbox.runtimes.local.first_process import FirstProcess
 from sweyard_sandbox.runtimes.local.isolation import NAMESPACES, Layout, build_root
+from sweyard_sandbox.runtimes.local.signals import reset_signals
 from sweyard_sandbox.runtimes.local.warm_python import warm_up
 
 _MAX_REQUEST_BYTES = 200_000
@@ -142,8 +143,7 @@ def _become_sandbox(
             _close_all_but(stream)
             os.set_inheritable(stream, False)
             FirstProcess(socket.socket(fileno=stream), request["environment"]).serve()
-        for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-            signal.signal(ignored_by_python, signal.SIG_DFL)
+        reset_signals()
         os.execve(request["argv"][0], request["argv"], request["environment"])
     except BaseException as error:
         with contextlib.suppress(OSError):

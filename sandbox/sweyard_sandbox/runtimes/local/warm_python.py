@@ -9,6 +9,8 @@ import sys
 import traceback
 from typing import NoReturn
 
+from sweyard_sandbox.runtimes.local.signals import reset_signals
+
 WARM_MODULES = ("argparse", "ctypes", "dataclasses", "json", "random", "select", "shutil", "subprocess", "unittest")
 """Of the standard library alone: a module of the tested repository must never be taken from elsewhere."""
 
@@ -42,7 +44,9 @@ def run_archive(archive: str, arguments: list[str], environment: dict[str, str],
 def _forget_the_parent(environment: dict[str, str], output: int) -> None:
     """Its signals, descriptors, environment, and modules that are not of the standard library."""
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    reset_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as a Python that was started has it
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
