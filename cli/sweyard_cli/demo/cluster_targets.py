@@ -75,10 +75,11 @@ class Kind:
     mounts_checkout: bool = True
 
     def check(self) -> None:
-        remedy = f"install it, or use CLUSTER=native as root on Linux; {OTHER_CHOICES}"
+        instead = f"or use CLUSTER=native as root on Linux; {OTHER_CHOICES}"
+        remedy = f"install it, {instead}"
         find_program("docker", remedy)
         if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
-            raise UserError(f"CLUSTER=kind: no Docker engine answers (`docker version` fails): start it; {remedy}")
+            raise UserError(f"CLUSTER=kind: no Docker engine answers (`docker version` fails): start it, {instead}")
         find_program("kind", remedy)
         find_program("kubectl", remedy)
 
