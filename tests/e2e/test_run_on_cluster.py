@@ -34,10 +34,10 @@ def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
     namespace = installation.make_namespace()
     installation.apply_run(namespace, {**SPEC, "inference": {"engine": engine}})
 
-    installation.wait_for_step(namespace, 1, deadline_seconds=400)
+    installation.wait_for_step(namespace, 1, deadline_seconds=600)
     installation.kill("sweyard-system", "operator", "sweyard_operator")
     installation.kill(namespace, "trainer", "sweyard_trainer --config")
-    status = installation.wait_for_end(namespace, deadline_seconds=400)
+    status = installation.wait_for_end(namespace, deadline_seconds=600)
 
     assert (status["phase"], status["step"], status["restarts"]) == ("Succeeded", STEPS, 1)
     assert status["trainer"]["metrics"].keys() >= {"rewardMean", "eval/gauge-heldout"}
