@@ -88,6 +88,7 @@ def _draw_reward(axes: "Axes", results: RunResults) -> None:
     finite = [(step, value) for step, value in points if math.isfinite(value)]
     axes.plot(*_columns(finite), ".", color=COLOURS[0], alpha=0.35, markersize=9)
     axes.plot(*_columns(moving_mean(points, SMOOTHED_STEPS)), color=COLOURS[0], linewidth=2.5)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(f"training step (line: mean of {SMOOTHED_STEPS} steps)")
     if not finite:
         axes.text(0.5, 0.5, "no training step yet", transform=axes.transAxes, ha="center", color=FAINT)
