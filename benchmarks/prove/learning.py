@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.prove.bootstrap import Difference, paired_difference
@@ -87,16 +88,17 @@ def solved_by_stage(directory: Path) -> dict[str, dict[str, str]]:
 
 
 def gain_of(runs: Mapping[tuple[int, bool], Path], source: str, *, shuffled: bool) -> Difference:
-    """From warmed-up to final, over all seeds; a task of one seed is paired with itself."""
-    before, after = [], []
+    """From warmed-up to final, each task with all its attempts in all seeds: seeds share tasks, so tasks are drawn."""
+    before, after = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for (_, is_control), directory in runs.items():
         if is_control != shuffled:
             continue
         first, last = (solved_fractions(directory, stage, source) for stage in ("warmed-up", "final"))
-        for task in sorted(first.keys() & last.keys()):
-            before.append(first[task])
-            after.append(last[task])
-    return paired_difference(before, after, seed=0)
+        for task in first.keys() & last.keys():
+            before[task].append(first[task])
+            after[task].append(last[task])
+    tasks = sorted(before)
+    return paired_difference([fmean(before[task]) for task in tasks], [fmean(after[task]) for task in tasks], seed=0)
 
 
 def solved_fractions(directory: Path, stage: str, source: str) -> dict[str, float]:
