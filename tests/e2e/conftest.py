@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from tests.e2e.installation import Installation
-from tests.e2e.repository import write_repository
+from tests.sandbox.tasks.small_package import unittest_suite, write_repository
 
 from sweyard_cli.demo.cluster import bring_images
 from sweyard_cli.demo.cluster_commands import Commands
@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).parents[2]
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight tasks of a small package, and two held out."""
     work = tmp_path_factory.mktemp("dataset")
-    repository = write_repository(work / "gauge")
+    repository = write_repository(work / "gauge", "gauge", unittest_suite("gauge"))
     arguments = ["--name", "gauge", "--repo", str(repository), "--cache", str(work / "cache")]
     return run(parser().parse_args([*arguments, "--train", "8", "--heldout", "2", "--jobs", "2"]))
 

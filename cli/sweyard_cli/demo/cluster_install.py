@@ -61,13 +61,7 @@ def uninstall_chart(commands: Commands) -> None:
 def make_namespace(commands: Commands) -> None:
     """The demo's own."""
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    apply(commands, manifest)
-
-
-def apply(commands: Commands, manifest: Mapping[str, Any]) -> None:
-    """Server-side, since a data set is too large for the annotation of the other way."""
-    text = json.dumps(dict(manifest))
-    commands.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", input_text=text, shown=False)
+    commands.run("kubectl", "apply", "-f", "-", input_text=json.dumps(manifest), shown=False)
 
 
 def remove_earlier_run(commands: Commands, name: str) -> None:

@@ -33,7 +33,7 @@ def run_archive(archive: str, arguments: list[str], environment: dict[str, str],
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-    except BaseException:
+    except BaseException:  # this process is now the program: it ends as an interpreter ends one, with what was raised
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):
