@@ -21,11 +21,11 @@ _READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def own_cluster(*, nodes: int = 0, fake_nodes: int = 0) -> Iterator[TestCluster]:
+def own_cluster(*, nodes: int = 0, fake_nodes: int = 0, audit: bool = False) -> Iterator[TestCluster]:
     """A fresh cluster with our kinds in it. No real nodes: a control plane alone, which needs no root."""
     environment = dict(os.environ)
     tool = Tool(Cache(cache_root(environment)), environment, Progress())
-    with shared_cluster(tool, f"benchmark-{os.getpid()}", nodes, fake_nodes) as cluster:
+    with shared_cluster(tool, f"benchmark-{os.getpid()}", nodes, fake_nodes, audit=audit) as cluster:
         for kind in KINDS:
             path = str(CHECKOUT / "crds" / f"{kind.plural}.yaml")
             cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", path)

@@ -17,7 +17,7 @@ from .spec import ClusterSpec
 NAME = "kwok"
 LABELS = {"type": "kwok"}
 ANNOTATION = ("kwok.x-k8s.io/node", "fake")
-CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 """Folders of KWOK's own module with the rules of life of simulated nodes and pods; without rules it does nothing."""
 

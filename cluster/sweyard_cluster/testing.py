@@ -41,7 +41,9 @@ class TestCluster:
 
 
 @contextlib.contextmanager
-def shared_cluster(tool: Tool, session: str, nodes: int, fake_nodes: int = 0) -> Iterator[TestCluster]:
+def shared_cluster(
+    tool: Tool, session: str, nodes: int, fake_nodes: int = 0, *, audit: bool = False
+) -> Iterator[TestCluster]:
     """The session's cluster with so many nodes; raises ClusterError where the machine cannot run it."""
     name = f"{PREFIX}{session}-{nodes}"
     paths = tool.cache.cluster(name)
@@ -49,7 +51,7 @@ def shared_cluster(tool: Tool, session: str, nodes: int, fake_nodes: int = 0) ->
     remove_abandoned(tool)
     with exclusive(guard):
         enter(paths)
-        lifecycle.up(tool, name, nodes, fake_nodes)
+        lifecycle.up(tool, name, nodes, fake_nodes, audit)
     try:
         yield TestCluster(tool, name)
     finally:
