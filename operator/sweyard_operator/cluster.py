@@ -30,6 +30,9 @@ _RETRIED = (429, 500, 502, 503, 504)
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 
+Page = tuple[list[Manifest], str]
+"""Objects of a list, and its resourceVersion."""
+
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
@@ -60,17 +63,29 @@ class Cluster:
 
     async def list(
         self, resource: Resource, namespace: str | None, *, label_selector: str = "", field_selector: str = ""
-    ) -> tuple[list[Manifest], str]:
-        """All objects that match, page by page, and the resourceVersion to watch from."""
+    ) -> Page:
+        """All objects that match, and the resourceVersion to watch from."""
         items: list[Manifest] = []
+        version = ""
+        pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
+        async for page, at in pages:
+            items += page
+            version = at
+        return items, version
+
+    async def pages(
+        self, resource: Resource, namespace: str | None, *, label_selector: str = "", field_selector: str = ""
+    ) -> AsyncIterator[Page]:
+        """The same list in parts, all with the same resourceVersion. Raises GoneError if that takes minutes."""
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         params = {"limit": str(_PAGE_SIZE), **{name: value for name, value in selectors.items() if value}}
         while True:
             page = await self._json("GET", resource.path(namespace), params=params)
             # Items of a list carry no kind of their own.
-            items += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page["items"]]
+            items = [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page["items"]]
+            yield items, str(page["metadata"]["resourceVersion"])
             if not (token := page["metadata"].get("continue")):
-                return items, str(page["metadata"]["resourceVersion"])
+                return
             params = {**params, "continue": token}
 
     async def watch(

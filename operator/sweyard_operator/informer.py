@@ -7,12 +7,12 @@ one call of listeners. Whatever a watch may have lost comes back with the list t
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from sweyard_operator.cluster import Cluster, WatchEvent
 from sweyard_operator.errors import ApiError, GoneError, OperatorError, StreamDeadError
 from sweyard_operator.resources import Manifest, Resource, labels_of, name_of, namespace_of
+from sweyard_operator.slim import slim
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Informer:
         self._listeners: list[Listener] = []
         self._tombstones: dict[ObjectKey, int] = {}
         self._resource_version: str | None = None
+        self._listed_at = 0
         self._heard_at = clock()
         self.resource = resource
         self.synced = asyncio.Event()
@@ -92,16 +93,22 @@ class Informer:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _list(self) -> None:
-        items, version = await self._cluster.list(self.resource, self._namespace, label_selector=self._label_selector)
-        self._heard_at = self._clock()
-        present = {(namespace_of(item), name_of(item)) for item in items}
+        present: set[ObjectKey] = set()
+        version = ""
+        pages = self._cluster.pages(self.resource, self._namespace, label_selector=self._label_selector)
+        # Page by page, so that thousands of whole objects are never in memory at once.
+        async for items, at in pages:
+            self._heard_at = self._clock()
+            version = at
+            for item in items:
+                present.add((namespace_of(item), name_of(item)))
+                self.remember(item)
         for key, known in list(self._objects.items()):
             # Newer than the list: our own write, which the list has not seen.
             if key not in present and _version(known) <= int(version):
                 self._change(key, None)
-        for item in items:
-            self.remember(item)
         self._tombstones = {key: gone for key, gone in self._tombstones.items() if gone > int(version)}
+        self._listed_at = int(version)
         self._resource_version = version
         self.synced.set()
 
@@ -128,9 +135,10 @@ class Informer:
         """Take in an object from a list, an event or a reply, unless a newer one is known."""
         key = (namespace_of(new), name_of(new))
         known = self._objects.get(key)
-        oldest = self._tombstones.get(key, 0) if known is None else _version(known)
+        # What is older than the list and was not in it is gone, whatever a late reply says.
+        oldest = max(self._tombstones.get(key, 0), self._listed_at) if known is None else _version(known)
         if _version(new) > oldest:
-            self._change(key, _slim(new))
+            self._change(key, slim(new))
 
     def wants(self, item: Manifest) -> bool:
         """True if this informer's list would hold the item."""
@@ -146,7 +154,7 @@ class Informer:
         self._tombstones[key] = max(_version(gone), self._tombstones.get(key, 0))
         # A late DELETED of a predecessor must not remove its successor.
         if known is not None and _version(known) <= _version(gone):
-            self._change(key, None, last=_slim(gone))
+            self._change(key, None, last=slim(gone))
 
     def _change(self, key: ObjectKey, new: Manifest | None, last: Manifest | None = None) -> None:
         old = self._objects.pop(key, None)
@@ -177,9 +185,3 @@ class Informer:
 def _version(item: Manifest) -> int:
     """Resource versions of one kind are ordered integers (an API guarantee since Kubernetes 1.35)."""
     return int(item["metadata"]["resourceVersion"])
-
-
-def _slim(item: Mapping[str, Any]) -> Manifest:
-    """Without managedFields, half of an object's bytes."""
-    metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}
-    return {**item, "metadata": metadata}

@@ -6,12 +6,17 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from sweyard_operator.own_time import OwnTime
+
 logger = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
 _GAP_SECONDS = 0.1
 """Least time between two passes over one key, so that a storm of events costs a few passes."""
+_MAX_SHARE = 0.1
+"""Of the time may go into passes over one key: the longer they take the rarer they are, so that the cost of a storm
+grows with its events and not with their square."""
 
 
 class Key(NamedTuple):
@@ -76,15 +81,19 @@ class WorkQueue:
             self._queued.discard(key)
             self._running[key] = loop.time()
             # A task, so that a failure of any kind is a value here: one bad object must not stop the others.
-            task = asyncio.ensure_future(reconcile(key))
+            own = OwnTime(_call(reconcile, key), loop.time)
+            task = asyncio.ensure_future(own)
             try:
                 await asyncio.wait([task])
             finally:
                 task.cancel()
-            del self._running[key]
-            self._rests_until[key] = loop.time() + _GAP_SECONDS
-            loop.call_later(_GAP_SECONDS, self._rests_until.pop, key, None)
+            began = self._running.pop(key)
+            self._rest(key, max(loop.time() + _GAP_SECONDS, began + own.seconds / _MAX_SHARE))
             self._finish(key, task)
+
+    def _rest(self, key: Key, until: float) -> None:
+        self._rests_until[key] = until
+        asyncio.get_running_loop().call_at(until, self._rests_until.pop, key, None)
 
     def _finish(self, key: Key, task: "asyncio.Future[float | None]") -> None:
         again = self._again.pop(key, None)
@@ -115,3 +124,7 @@ class WorkQueue:
         """Age of the oldest pass still at work."""
         now = asyncio.get_running_loop().time()
         return max((now - since for since in self._running.values()), default=0.0)
+
+
+async def _call(reconcile: Reconcile, key: Key) -> float | None:
+    return await reconcile(key)
