@@ -1,0 +1,152 @@
+# ruff: noqa: A005 (its name is what people type; nothing imports it)
+"""What the operator costs: `python -m benchmarks.operator --sandboxes 5000`.
+
+On a control plane of its own with 100 simulated nodes, pools of a tenth of that many sandboxes and of all of them live
+once: each sandbox is created, claimed and released by the real client, the pool scaled to zero. CPU time and memory
+are the kernel's figures of the operator's process; writes are counted in the API server's audit log. Baseline, in the
+same run: a process that only parses the same watch. The last line is JSON.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.audit import count_writes, read_audit
+from benchmarks.figures import print_figures
+from benchmarks.operator_process import CHECKOUT, OperatorProcess, cpu_seconds, peak_rss_mib
+from benchmarks.own_cluster import own_cluster
+from benchmarks.pods import POOL, fresh_namespace
+
+from sweyard_api.constants import API_VERSION
+from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
+from sweyard_sandbox.pool.credentials import load_kubeconfig
+from sweyard_sandbox.pool.pool import Pool, pool_path
+
+IMAGE = "benchmark/none:1"
+NODES = 100
+REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
+_POLL_SECONDS = 1.0
+_DEADLINE_SECONDS = 900.0
+_SETTLE_SECONDS = 5.0
+
+
+async def live_once(api: ApiClient, kubeconfig: Path, namespace: str, sandboxes: int) -> dict[str, float]:
+    """A pool from nothing to nothing: each sandbox is created, claimed and released. Seconds by part."""
+    spec = {"replicas": sandboxes, "warm": [{"image": IMAGE, "replicas": sandboxes}]}
+    spec["template"] = {"resources": {"requests": REQUESTS}}
+    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
+    path = pool_path(namespace, POOL)
+    moments = [time.monotonic()]
+    await api.request("POST", path.rpartition("/")[0], body=body)
+    await _until(lambda: _is_ready(api, path, sandboxes))
+    moments.append(time.monotonic())
+    credentials = load_kubeconfig(kubeconfig)
+    async with await Pool.connect(namespace=namespace, name=POOL, credentials=credentials) as pool:
+        claims = (pool.acquire_pod(IMAGE, deadline_seconds=_DEADLINE_SECONDS) for _ in range(sandboxes))
+        pods = await asyncio.gather(*claims)
+        moments.append(time.monotonic())
+        # First the spec, so that no other takes the place of what is released.
+        await api.request("PATCH", path, body={"spec": {"replicas": 0, "warm": []}}, content_type=MERGE_PATCH)
+        await asyncio.gather(*(pool.release_pod(pod) for pod in pods))
+        await _until(lambda: _is_empty(api, path, namespace))
+        moments.append(time.monotonic())
+    await api.request("DELETE", path)
+    parts = ("ready_s", "claimed_s", "gone_s")
+    return {part: round(moments[i + 1] - moments[i], 1) for i, part in enumerate(parts)}
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not await holds():
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _is_ready(api: ApiClient, path: str, sandboxes: int) -> bool:
+    status = (await api.request("GET", path)).get("status") or {}
+    return bool(status.get("ready", 0) >= sandboxes)
+
+
+async def _is_empty(api: ApiClient, path: str, namespace: str) -> bool:
+    status = (await api.request("GET", path)).get("status") or {}
+    page = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", params={"limit": "1"})
+    return not page["items"] and not status.get("replicas", 0)
+
+
+async def measure(kubeconfig: Path, operator: OperatorProcess, bare: int, sizes: list[int]) -> dict[int, Any]:
+    """By pool size: CPU seconds of the operator and of the bare watch, and the parts of a pool's life."""
+    api = ApiClient(load_kubeconfig(kubeconfig))
+    figures: dict[int, Any] = {}
+    try:
+        for sandboxes in sizes:
+            await asyncio.sleep(_SETTLE_SECONDS)
+            before = cpu_seconds(operator.pid), cpu_seconds(bare)
+            async with fresh_namespace(api) as namespace:
+                parts = await live_once(api, kubeconfig, namespace, sandboxes)
+            after = cpu_seconds(operator.pid), cpu_seconds(bare)
+            cpu_s, bare_s = (round(late - early, 2) for early, late in zip(before, after, strict=True))
+            figures[sandboxes] = {"cpu_s": cpu_s, "bare_watch_cpu_s": bare_s, **parts}
+            print(f"{sandboxes} sandboxes: {figures[sandboxes]}", flush=True)
+    finally:
+        await api.close()
+    return figures
+
+
+def p99_seconds(metrics: str, name: str, labels: str) -> float:
+    """Of a histogram in Prometheus' text format: the upper bound of the bucket that holds the 99th percentile."""
+    pattern = re.compile(rf'^{name}_bucket{{{labels},le="([^"]+)"}} (\S+)$', re.MULTILINE)
+    buckets = [(float(bound), float(count)) for bound, count in pattern.findall(metrics)]
+    return next(bound for bound, count in buckets if count >= 0.99 * buckets[-1][1])
+
+
+def run(sandboxes: int, log: Path) -> dict[str, Any]:
+    """Everything, on a cluster of its own."""
+    sizes = [sandboxes // 10, sandboxes]
+    with own_cluster(fake_nodes=NODES, audit=True) as cluster:
+        operator = OperatorProcess(cluster.kubeconfig, log)
+        environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(cluster.kubeconfig)}
+        bare = subprocess.Popen([sys.executable, "-m", "benchmarks.bare_watch"], cwd=CHECKOUT, env=environment)
+        try:
+            operator.start()
+            operator.wait_until_ready()
+            idle_rss_mib = peak_rss_mib(operator.pid)
+            figures = asyncio.run(measure(cluster.kubeconfig, operator, bare.pid, sizes))
+            rss_mib, metrics = peak_rss_mib(operator.pid), operator.scrape()
+        finally:
+            operator.end()
+            bare.kill()
+            bare.wait()
+        writes = count_writes(read_audit(cluster.tool.cache.cluster(cluster.name).logs))
+    for what, count in sorted(writes.items()):
+        print(f"{count:>8} {what}", flush=True)
+    small, large = (figures[size]["cpu_s"] / size for size in sizes)
+    return {
+        "sandboxes": sandboxes,
+        **figures[sandboxes],
+        "cpu_ms_per_sandbox": round(large * 1e3, 2),
+        "idle_rss_mib": round(idle_rss_mib),
+        "peak_rss_mib": round(rss_mib),
+        "writes_per_sandbox": round(writes.total() / sum(sizes), 3),
+        "p99_reconcile_ms": round(1e3 * p99_seconds(metrics, "sweyard_pass_seconds", 'kind="RolloutPool"')),
+        "flatness": round(large / small, 3),
+    }
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sandboxes", type=int, default=5_000, help="in the larger pool; the smaller has a tenth")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        print_figures({"benchmark": "operator", **run(arguments.sandboxes, Path(directory) / "operator.log")})
+
+
+if __name__ == "__main__":
+    main()
