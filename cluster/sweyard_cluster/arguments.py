@@ -42,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--audit", action="store_true", help="the API server writes an audit log of every request")
 
     down = commands.add_parser("down", parents=[named], help="remove a cluster and all that it made")
-    down.add_argument("--all", action="store_true", help="every cluster of this cache")
+    down.add_argument(
+        "--all", action="store_true", help="every cluster of this cache, and what image builds left mounted"
+    )
     commands.add_parser("status", parents=[named], help="what runs, and the nodes")
     commands.add_parser("kubeconfig", parents=[named], help="print the path of the cluster's kubeconfig")
     commands.add_parser("registry", parents=[named], help="print the address of the cluster's registry")

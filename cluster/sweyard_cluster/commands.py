@@ -7,7 +7,7 @@ from collections.abc import Callable
 from . import faults, lifecycle, loading
 from .errors import ClusterError
 from .host import ensure_packages
-from .image_builders import choose_builder
+from .image_builders import choose_builder, unmount_storage
 from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
 from .recipes import GROUPS
@@ -30,6 +30,7 @@ def down(tool: Tool, arguments: argparse.Namespace) -> None:
     if arguments.all:
         for _, spec in list(clusters(tool.cache)):
             lifecycle.down(tool, spec.name)
+        unmount_storage(tool.cache.image_storage)
         tool.progress.say("No cluster is left")
         return
     existed = lifecycle.down(tool, arguments.name)

@@ -14,6 +14,7 @@ from typing import Protocol
 from .errors import ClusterError
 from .host import ensure_packages, require_root
 from .locking import exclusive
+from .mounts import unmount_below
 from .paths import Cache
 from .terminal import Progress
 
@@ -134,7 +135,7 @@ class Buildah:
         fixed = ["--isolation", "chroot", "--network", "host", "--layers", "--pull-never", "--force-rm"]
         settings = host_settings(temporary)
         command = self.command("build", *fixed, *settings, *build.options(), str(build.context))
-        with exclusive(self.storage / ".build.lock"):
+        with exclusive(build_lock(self.storage)):
             self._tidy("rm", "--all")
             # Scratch space must be where the file system is large.
             run_logged(command, progress, {**os.environ, "TMPDIR": str(temporary)})
@@ -154,6 +155,17 @@ class Buildah:
 
     def source(self, tag: str) -> str:
         return f"containers-storage:[{self.driver}@{self.storage}/root+{self.storage}/run]{tag}"
+
+
+def build_lock(storage: Path) -> Path:
+    return storage / ".build.lock"
+
+
+def unmount_storage(storage: Path) -> None:
+    """Take away what image tools left mounted, after any build that runs; they mount again what they need."""
+    if storage.exists():
+        with exclusive(build_lock(storage)):
+            unmount_below(storage)
 
 
 def parse_size(text: str) -> int:
