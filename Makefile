@@ -9,6 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
 PYTEST := $(PY) -m pytest -p tests.strict_skips
 EXAMPLE := examples/tiny/trainingrun.yaml
+PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
 
 .PHONY: help
 help: ## Print this list
@@ -78,12 +79,11 @@ crds: venv ## Generate crds/*.yaml and the chart's copy from the models
 
 .PHONY: requirements
 requirements: venv ## Pin requirements/*.txt again from pyproject.toml
-	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-	  --override requirements/overrides-cpu.txt --extra dev --extra cpu pyproject.toml -o requirements/dev.txt
-	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-	  --extra operator pyproject.toml -o requirements/operator.txt
-	$(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \
-	  --extra cache-agent pyproject.toml -o requirements/cache-agent.txt
+	$(PIN) --override requirements/overrides-cpu.txt --extra dev --extra cpu -o requirements/dev.txt
+	$(PIN) --extra operator -o requirements/operator.txt
+	$(PIN) --extra cache-agent -o requirements/cache-agent.txt
+	$(PIN) --override requirements/overrides-cpu.txt --constraint requirements/dev.txt --extra cpu --extra wandb -o requirements/trainer-cpu.txt
+	$(PIN) --extra gpu --extra wandb -o requirements/trainer-gpu.txt
 
 .PHONY: images
 images: venv ## Build every container image with docker or buildah
