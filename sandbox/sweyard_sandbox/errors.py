@@ -31,6 +31,36 @@ class FailureReason(StrEnum):
     ERROR = "Error"
 
 
+class WaitingReason(StrEnum):
+    """What a claim that found no free sandbox waits for; the words that FailureReason has too mean the same."""
+
+    POOL_MISSING = "PoolMissing"
+    API_UNREACHABLE = "ApiUnreachable"
+    """What the API server says of the pool's pods is not heard."""
+    OPERATOR_SILENT = "OperatorSilent"
+    """The pool has no conditions: no operator has looked at it."""
+    CAP_REACHED = "CapReached"
+    """All of spec.replicas are in use."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """The namespace's quota refuses more pods."""
+    FORBIDDEN = "Forbidden"
+    """An admission rule refuses the pods."""
+    INVALID_SPEC = "InvalidSpec"
+    """The pool's spec or template makes no pods."""
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_PULL = "ImagePull"
+    """The image cannot be pulled."""
+    PULLING = "Pulling"
+    """The image is being pulled, as far as is known without trouble."""
+    STARTING = "Starting"
+    FAILING = "Failing"
+    """Sandboxes start and fail."""
+    QUEUED = "Queued"
+    """Nothing stands in the way but the operator has not made one yet, or others took them."""
+    CHANNEL = "Channel"
+    """A sandbox is claimed, and the stream to it does not open."""
+
+
 class InfrastructureError(SweyardError):
     """The sandbox or what carries it failed. Retried on a fresh sandbox, then masked, never scored."""
 
@@ -43,8 +73,10 @@ class InfrastructureError(SweyardError):
 class ClaimTimeoutError(InfrastructureError, TimeoutError):
     """No sandbox became free before the deadline; the message says what the pool was waiting for."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, waited_for: WaitingReason | None = None) -> None:
         super().__init__(FailureReason.CLAIM_TIMEOUT, message)
+        self.waited_for = waited_for
+        """The same as a type; None from runtimes that have no pool."""
 
 
 class CommandMayHaveRunError(InfrastructureError):

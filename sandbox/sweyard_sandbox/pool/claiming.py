@@ -1,20 +1,28 @@
 """Claims: takes free pods by one JSON patch each. The API server is the lock: the patch tests the pod's UID and that
 its holder is empty, so of two holders one gets the pod and the other an error.
+
+No claim leaks: a pod that the watch shows as ours and that nobody here knows of (a patch that took effect after its
+answer was given up, or that an earlier process of the same name made) is given back.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from typing import Any
 
 from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER
-from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.claim_queue import ClaimQueue
 from sweyard_sandbox.pool.demand import Demand
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
 
 _RETRY_SECONDS = 0.5
+_ASK_AFTER_SECONDS = 0.1
+"""Between an answer that got lost and the question how it went: a server in trouble is not hurried."""
+_RELEASE_TRIES = 10
+"""After these a caller no longer waits for its release; it goes on behind."""
 
 
 def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, str]]:
@@ -29,7 +37,7 @@ def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, st
 
 
 class Claims:
-    """One holder's claims; waiting ones are served in order, per image."""
+    """One holder's claims."""
 
     def __init__(
         self,
@@ -41,6 +49,7 @@ class Claims:
         holder: str,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.queue = ClaimQueue(store, demand)
         self.held: dict[str, SandboxPod] = {}
         """By UID."""
         self.num_lost_races = 0
@@ -50,9 +59,8 @@ class Claims:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._holder = holder
         self._wall_clock = wall_clock
-        self._waiting: dict[str, deque[asyncio.Future[SandboxPod]]] = {}
-        self.stopped: InfrastructureError | None = None
-        """Why nothing can be claimed any more."""
+        self._known: set[str] = set()
+        """UIDs of pods that are being claimed, held or given back."""
         self._cleaning: set[asyncio.Task[None]] = set()
 
     async def claim(self, image: str) -> SandboxPod:
@@ -60,86 +68,90 @@ class Claims:
 
         Raises ApiError when the server refuses for good, InfrastructureError when the holder has stopped.
         """
-        first = True
+        ticket = self.queue.draw_ticket()
         while True:
-            candidate = await self._next_candidate(image, first=first)
-            first = False
-            attempt = asyncio.ensure_future(self._try(candidate))
+            candidate = await self.queue.take(image, ticket)
+            attempt = asyncio.ensure_future(self.attempt(candidate))
             try:
                 pod = await asyncio.shield(attempt)
             except asyncio.CancelledError:
-                attempt.add_done_callback(self._release_unwanted)
+                self.clean(self._undo(attempt))
                 raise
             if pod is not None:
                 self._demand.consume(image)
                 return pod
 
+    async def attempt(self, pod: SandboxPod) -> SandboxPod | None:
+        """The pod if it is ours now; None if it is not to be had. Raises as `claim` does."""
+        self._known.add(pod.uid)
+        claimed = None
+        try:
+            claimed = await self._patch(pod)
+        finally:
+            if claimed is None:
+                self._known.discard(pod.uid)
+        if claimed is None or (not claimed.is_leaving and claimed.is_ready):
+            if claimed is not None:
+                self.held[claimed.uid] = claimed
+            return claimed
+        # Ours, but of no use.
+        await self.release(claimed)
+        return None
+
     async def release(self, pod: SandboxPod) -> None:
-        """Delete the pod, if it is still the one that was claimed."""
+        """Delete the pod, if it is still the one that was claimed. Raises ApiError when that is forbidden."""
         self.held.pop(pod.uid, None)
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-        for _ in range(10):
-            try:
-                await self._api.request("DELETE", f"{self._path}/{pod.name}", body=body)
+        self._known.add(pod.uid)
+        for number in range(_RELEASE_TRIES):
+            if number:
+                await asyncio.sleep(_RETRY_SECONDS)
+            if await self._delete(pod):
                 return
-            except ApiError as error:
-                if error.status in (404, 409):
-                    return  # gone, or another pod by now
-                if not error.is_passing:
-                    raise
-            except UnreachableError:
-                pass
-            await asyncio.sleep(_RETRY_SECONDS)
+        self.clean(self._delete_until_gone(pod))
 
-    def dispatch(self) -> None:
-        """Hand free pods to those who wait; called after every change of the store."""
-        for image, queue in list(self._waiting.items()):
-            while queue:
-                if queue[0].done():  # cancelled
-                    queue.popleft()
-                elif (pod := self._store.take(image)) is not None:
-                    queue.popleft().set_result(pod)
-                else:
-                    break
-            if not queue:
-                del self._waiting[image]
+    def hear(self, pod: SandboxPod) -> None:
+        """The watch says that a pod has come or changed."""
+        if pod.holder == self._holder:
+            self._give_back_if_unknown(pod)
+        elif pod.is_free:
+            self.queue.dispatch(pod.image)
 
-    def stop(self, error: InfrastructureError) -> None:
-        """Fail all who wait, now and later."""
-        self.stopped = self.stopped or error
-        for queue in self._waiting.values():
-            for future in queue:
-                if not future.done():
-                    future.set_exception(error)
-        self._waiting.clear()
+    def hear_all(self) -> None:
+        """The watch has listed all pods anew."""
+        self._known &= self._store.uids() | self.held.keys()
+        for pod in self._store.held_by(self._holder):
+            self._give_back_if_unknown(pod)
+        self.queue.dispatch_all()
+
+    def forget(self, uid: str) -> None:
+        """The watch says that a pod is gone."""
+        if uid not in self.held:
+            self._known.discard(uid)
+
+    def clean(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something that its caller need not wait for; `drain` does."""
+        task = asyncio.ensure_future(work)
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+        return task
 
     async def drain(self) -> None:
-        """Wait for attempts whose callers gave up."""
+        """Wait for what is done behind the callers' backs. After `queue.stop` it does not wait for the server."""
         while self._cleaning:
             await asyncio.gather(*self._cleaning)
 
-    async def _next_candidate(self, image: str, *, first: bool) -> SandboxPod:
-        if self.stopped is not None:
-            raise self.stopped
-        if image not in self._waiting and (pod := self._store.take(image)) is not None:
-            return pod
-        future: asyncio.Future[SandboxPod] = asyncio.get_running_loop().create_future()
-        queue = self._waiting.setdefault(image, deque())
-        # Who lost a race waited longest.
-        (queue.append if first else queue.appendleft)(future)
-        self._demand.begin_waiting(image)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled() and future.exception() is None:
-                self._store.give_back(future.result().uid)
-                self.dispatch()
-            raise
-        finally:
-            self._demand.end_waiting(image)
+    async def _undo(self, attempt: "asyncio.Future[SandboxPod | None]") -> None:
+        """Its caller gave up."""
+        await asyncio.wait([attempt])
+        if attempt.exception() is None and (pod := attempt.result()) is not None:
+            await self.release(pod)
 
-    async def _try(self, pod: SandboxPod) -> SandboxPod | None:
-        """The pod if it is ours now; None if it is not to be had."""
+    def _give_back_if_unknown(self, pod: SandboxPod) -> None:
+        if pod.uid not in self._known and not pod.is_leaving and self.queue.stopped is None:
+            self._known.add(pod.uid)
+            self.clean(self._delete_until_gone(pod))
+
+    async def _patch(self, pod: SandboxPod) -> SandboxPod | None:
         patch = build_claim_patch(pod.uid, self._holder, self._wall_clock())
         try:
             answer = await self._api.request("PATCH", f"{self._path}/{pod.name}", body=patch, content_type=JSON_PATCH)
@@ -147,23 +159,26 @@ class Claims:
             return await self._handle_refusal(pod, error)
         except UnreachableError:
             return await self._find_out(pod)
-        return await self._accept(parse_pod(answer))
+        return parse_pod(answer)
 
     async def _handle_refusal(self, pod: SandboxPod, error: ApiError) -> SandboxPod | None:
         if error.is_passing:
             return await self._find_out(pod)
         # A failed test is 422; so is a policy's refusal, which would meet every other pod as well.
         if error.status not in (404, 409, 422) or "denied" in error.message:
-            self._store.give_back(pod.uid)
+            self.queue.give_back(pod)
             raise error
-        if error.status == 409:
-            self._store.give_back(pod.uid)
         self.num_lost_races += 1
+        if error.status == 409:
+            self.queue.give_back(pod)
         return None
 
     async def _find_out(self, pod: SandboxPod) -> SandboxPod | None:
-        """The answer to a claim got lost: ask whose the pod is."""
-        while True:
+        """The answer to a claim got lost: ask whose the pod is. Once the holder stops, its Lease's end settles it."""
+        for number in itertools.count():
+            if number and self.queue.stopped is not None:
+                return None
+            await asyncio.sleep(_RETRY_SECONDS if number else _ASK_AFTER_SECONDS)
             try:
                 found = parse_pod(await self._api.request("GET", f"{self._path}/{pod.name}"))
             except ApiError as error:
@@ -175,28 +190,33 @@ class Claims:
                 pass
             else:
                 break
-            await asyncio.sleep(_RETRY_SECONDS)
         if found.uid == pod.uid and found.holder == self._holder:
-            return await self._accept(found)
+            return found
         if found.uid == pod.uid and found.is_free:
-            self._store.give_back(pod.uid)
+            self.queue.give_back(pod)
         return None
 
-    async def _accept(self, pod: SandboxPod) -> SandboxPod | None:
-        """A pod that is being deleted or no longer Ready is of no use, though it is ours."""
-        if pod.is_leaving or not pod.is_ready:
-            await self.release(pod)
-            return None
-        self.held[pod.uid] = pod
-        return pod
+    async def _delete(self, pod: SandboxPod) -> bool:
+        """Whether it is settled. Raises ApiError."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
+        try:
+            await self._api.request("DELETE", f"{self._path}/{pod.name}", body=body)
+        except ApiError as error:
+            if error.is_passing:
+                return False
+            if error.status not in (404, 409):  # gone, or another pod by now
+                raise
+        except UnreachableError:
+            return False
+        return True
 
-    def _release_unwanted(self, attempt: "asyncio.Future[SandboxPod | None]") -> None:
-        if attempt.cancelled() or attempt.exception() is not None:
-            return
-        if (pod := attempt.result()) is not None:
-            task = asyncio.ensure_future(self.release(pod))
-            self._cleaning.add(task)
-            task.add_done_callback(self._cleaning.discard)
+    async def _delete_until_gone(self, pod: SandboxPod) -> None:
+        """A holder that has stopped leaves the rest to the end of its Lease."""
+        try:
+            while not await self._delete(pod) and self.queue.stopped is None:
+                await asyncio.sleep(_RETRY_SECONDS)
+        except ApiError:
+            self._known.discard(pod.uid)  # tried again when the watch next shows it
 
 
 def _annotation_path(name: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -54,6 +55,20 @@ class TokenSource:
                 self._cached, seconds = await _run_plugin(self.plugin or {})
             self._good_until = now + seconds
         return self._cached
+
+    def forget(self) -> bool:
+        """The token was refused: get a new one next time. False if there is none to get."""
+        self._good_until = 0.0
+        return self.path is not None or self.plugin is not None
+
+
+def find_credentials(environment: Mapping[str, str]) -> Credentials:
+    """Of $KUBECONFIG, else of the pod one runs in, else of ~/.kube/config. Raises CredentialsError."""
+    if environment.get("KUBECONFIG"):
+        return load_kubeconfig(Path(environment["KUBECONFIG"].split(os.pathsep)[0]))
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        return load_in_cluster(environment)
+    return load_kubeconfig(Path(environment.get("HOME", "~")).expanduser() / ".kube/config")
 
 
 def load_in_cluster(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Credentials:

@@ -45,14 +45,15 @@ class Demand:
         self._announced = list(images)
         await self._write()
 
-    def begin_waiting(self, image: str) -> None:
-        """A claim of `image` found no free sandbox."""
-        self._waiting.append(image)
+    def begin_waiting(self, images: Sequence[str]) -> None:
+        """Claims of `images` found no free sandbox."""
+        self._waiting += images
         self._changed.set()
 
-    def end_waiting(self, image: str) -> None:
-        """It waits no longer."""
-        self._waiting.remove(image)
+    def end_waiting(self, images: Sequence[str]) -> None:
+        """They wait no longer."""
+        for image in images:
+            self._waiting.remove(image)
         self._changed.set()
 
     def consume(self, image: str) -> None:

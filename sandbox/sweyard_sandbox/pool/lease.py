@@ -6,12 +6,13 @@ on its own clock and only from when it saw the last renewal, gives its sandboxes
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from sweyard_api.constants import API_VERSION, LABEL_POOL
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.pool_object import read_pool_uid
 
 
 class HolderLease:
@@ -37,7 +38,7 @@ class HolderLease:
         # Owned by the pool: with the pool goes the operator's care for its holders, and so must their Leases.
         owner = {"apiVersion": API_VERSION, "kind": "RolloutPool", "name": pool, "uid": pool_uid}
         self._metadata = {"name": holder, "labels": {LABEL_POOL: pool}, "ownerReferences": [owner]}
-        self._holder = holder
+        self.holder = holder
         self._duration_seconds = duration_seconds
         self._clock = clock
         self._wall_clock = wall_clock
@@ -52,7 +53,7 @@ class HolderLease:
             "kind": "Lease",
             "metadata": self._metadata,
             "spec": {
-                "holderIdentity": self._holder,
+                "holderIdentity": self.holder,
                 "leaseDurationSeconds": self._duration_seconds,
                 "acquireTime": now,
                 "renewTime": now,
@@ -80,14 +81,12 @@ class HolderLease:
             except ApiError as error:
                 problem = str(error)
                 if error.status in (403, 404):
-                    return self._lost(f"the Lease {self._holder!r} was taken away: {error.message}")
+                    return self._lost(f"the Lease {self.holder!r} was taken away: {error.message}")
             except (UnreachableError, TimeoutError) as error:
                 problem = str(error) or "no answer"
             # One period early: a renewal that is on its way now could come too late.
             if self._clock() - self._renewed_at >= self._duration_seconds - period / 2:
-                return self._lost(
-                    f"the Lease {self._holder!r} was not renewed in {self._duration_seconds} s: {problem}"
-                )
+                return self._lost(f"the Lease {self.holder!r} was not renewed in {self._duration_seconds} s: {problem}")
 
     async def delete(self) -> None:
         """Remove it at the end, if it is still ours."""
@@ -107,3 +106,17 @@ class HolderLease:
 
     def _lost(self, message: str) -> InfrastructureError:
         return InfrastructureError(FailureReason.LEASE_LOST, message)
+
+
+async def create_lease(
+    api: ApiClient, names: Sequence[str], *, namespace: str, pool: str, duration_seconds: int
+) -> HolderLease:
+    """A Lease of the first name that is free. Raises ValueError if none is, ApiError, UnreachableError."""
+    pool_uid = await read_pool_uid(api, namespace, pool)
+    for name in names:
+        lease = HolderLease(
+            api, namespace=namespace, pool=pool, pool_uid=pool_uid, holder=name, duration_seconds=duration_seconds
+        )
+        if await lease.create():
+            return lease
+    raise ValueError(f"holder {names[-1]!r}: a Lease of this name exists; give another name")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, CONTAINER_SANDBOX
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, WaitingReason
 
 _STATUS_REASONS = {
     "Evicted": FailureReason.EVICTED,
@@ -18,6 +18,15 @@ _STATUS_REASONS = {
     "EvictionByEvictionAPI": FailureReason.EVICTED,
     "PreemptionByScheduler": FailureReason.EVICTED,
     "TerminationByKubelet": FailureReason.EVICTED,
+}
+_UNPULLABLE = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
 }
 
 
@@ -33,6 +42,10 @@ class SandboxPod:
     is_ready: bool
     is_leaving: bool
     """Being deleted, or ended."""
+    waits_for: WaitingReason | None = None
+    """Of a pod that is neither Ready nor leaving."""
+    waiting_message: str = ""
+    """The cluster's own words on it, if there are any."""
 
     @property
     def is_free(self) -> bool:
@@ -44,14 +57,35 @@ def parse_pod(pod: Mapping[str, Any]) -> SandboxPod:
     """Keep only what is read."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     annotations = metadata.get("annotations") or {}
+    is_ready = _condition(status, "Ready").get("status") == "True"
+    is_leaving = "deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed")
+    waits_for, message = (None, "") if is_ready or is_leaving else find_waiting_reason(status)
     return SandboxPod(
         name=metadata["name"],
         uid=metadata["uid"],
         image=annotations.get(ANNOTATION_IMAGE) or _container_image(pod),
         holder=annotations.get(ANNOTATION_HOLDER),
-        is_ready=_condition(status, "Ready").get("status") == "True",
-        is_leaving="deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed"),
+        is_ready=is_ready,
+        is_leaving=is_leaving,
+        waits_for=waits_for,
+        waiting_message=message,
     )
+
+
+def find_waiting_reason(status: Mapping[str, Any]) -> tuple[WaitingReason, str]:
+    """What keeps a pod that lives from being Ready, and the cluster's words on it."""
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return WaitingReason.UNSCHEDULABLE, scheduled.get("message", "")
+    waiting = _container_state(status).get("waiting") or {}
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _UNPULLABLE:
+        return WaitingReason.IMAGE_PULL, message or reason
+    if reason == "ContainerCreating" and _condition(status, "PodReadyToStartContainers").get("status") == "True":
+        return WaitingReason.PULLING, ""
+    if reason in ("", "ContainerCreating", "PodInitializing"):
+        return WaitingReason.STARTING, ""
+    return WaitingReason.FAILING, f"{reason}: {message}"
 
 
 def explain_death(pod: Mapping[str, Any] | None, uid: str) -> InfrastructureError | None:

@@ -1,9 +1,32 @@
-"""PodStore: the pods of a pool by UID, and the free ones by image. Pure."""
+"""PodStore: the pods of a pool by UID, and the free ones by image. Every change and every take is O(1). Pure."""
 
+import heapq
 import random
+from collections import Counter
 from collections.abc import Iterable
 
 from sweyard_sandbox.pool.pods import SandboxPod
+
+
+class _FreePods:
+    """A set of pods from which one can be drawn by chance."""
+
+    def __init__(self) -> None:
+        self.pods: list[SandboxPod] = []
+        self._places: dict[str, int] = {}
+
+    def add(self, pod: SandboxPod) -> None:
+        self._places[pod.uid] = len(self.pods)
+        self.pods.append(pod)
+
+    def discard(self, uid: str) -> None:
+        place = self._places.pop(uid, None)
+        if place is None:
+            return
+        last = self.pods.pop()
+        if last.uid != uid:
+            self.pods[place] = last
+            self._places[last.uid] = place
 
 
 class PodStore:
@@ -12,7 +35,7 @@ class PodStore:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._pods: dict[str, SandboxPod] = {}
-        self._free: dict[str, dict[str, SandboxPod]] = {}
+        self._free: dict[str, _FreePods] = {}
         self._taken: set[str] = set()
 
     def put(self, pod: SandboxPod) -> None:
@@ -20,7 +43,7 @@ class PodStore:
         self._unfree(pod.uid)
         self._pods[pod.uid] = pod
         if pod.is_free and pod.uid not in self._taken:
-            self._free.setdefault(pod.image, {})[pod.uid] = pod
+            self._free.setdefault(pod.image, _FreePods()).add(pod)
 
     def remove(self, uid: str) -> None:
         """The pod is gone."""
@@ -38,13 +61,13 @@ class PodStore:
     def take(self, image: str) -> SandboxPod | None:
         """A free pod of `image`, not offered again; by chance, so that several holders seldom try the same one."""
         free = self._free.get(image)
-        if not free:
-            return None
-        uid = self._rng.choice(list(free))
-        self._taken.add(uid)
-        pod = free[uid]
-        self._unfree(uid)
-        return pod
+        return None if free is None else self._take(self._rng.choice(free.pods))
+
+    def take_lowest(self, image: str, number: int) -> list[SandboxPod]:
+        """The free pods of `image` with the lowest UIDs: every holder's choice is the same."""
+        free = self._free.get(image)
+        pods = [] if free is None else heapq.nsmallest(number, free.pods, key=lambda pod: pod.uid)
+        return [self._take(pod) for pod in pods]
 
     def give_back(self, uid: str) -> None:
         """A taken pod was not claimed after all; it is offered again if it is known to be free."""
@@ -54,17 +77,35 @@ class PodStore:
 
     def num_free(self, image: str) -> int:
         """Free pods of `image`."""
-        return len(self._free.get(image, ()))
+        free = self._free.get(image)
+        return 0 if free is None else len(free.pods)
+
+    def uids(self) -> set[str]:
+        """Of all pods."""
+        return set(self._pods)
+
+    def held_by(self, holder: str) -> list[SandboxPod]:
+        """Pods that a holder has claimed."""
+        return [pod for pod in self._pods.values() if pod.holder == holder]
+
+    def starting(self, image: str) -> list[SandboxPod]:
+        """Pods of `image` that are not Ready yet."""
+        return [pod for pod in self._pods.values() if pod.image == image and _state(pod) == "starting"]
 
     def count(self) -> dict[str, int]:
         """Pods by state, for messages."""
-        states = [_state(pod) for pod in self._pods.values()]
-        return {state: states.count(state) for state in ("free", "claimed", "starting", "leaving") if state in states}
+        counts = Counter(map(_state, self._pods.values()))
+        return {state: counts[state] for state in ("free", "claimed", "starting", "leaving") if counts[state]}
+
+    def _take(self, pod: SandboxPod) -> SandboxPod:
+        self._taken.add(pod.uid)
+        self._unfree(pod.uid)
+        return pod
 
     def _unfree(self, uid: str) -> None:
         if (old := self._pods.get(uid)) is not None and (free := self._free.get(old.image)) is not None:
-            free.pop(uid, None)
-            if not free:
+            free.discard(uid)
+            if not free.pods:
                 del self._free[old.image]
 
 

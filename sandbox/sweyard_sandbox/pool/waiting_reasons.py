@@ -1,34 +1,91 @@
-"""Why no sandbox became free, in the words of the pool's status. Pure."""
+"""Why no sandbox became free: as a type, and in the words of the pool's status. Pure."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sweyard_sandbox.errors import WaitingReason
+from sweyard_sandbox.pool.pods import SandboxPod
 
-def explain_waiting(image: str, *, pool: Mapping[str, Any] | None, counts: Mapping[str, int], watch_error: str) -> str:
-    """One sentence, or a few: what stands in the way comes first."""
-    parts = []
+_OF_CONDITIONS = {
+    "QuotaExceeded": WaitingReason.QUOTA_EXCEEDED,
+    "Forbidden": WaitingReason.FORBIDDEN,
+    "Invalid": WaitingReason.INVALID_SPEC,
+    "InvalidSpec": WaitingReason.INVALID_SPEC,
+    "Unschedulable": WaitingReason.UNSCHEDULABLE,
+    "ImagePull": WaitingReason.IMAGE_PULL,
+    "AtCapacity": WaitingReason.CAP_REACHED,
+}
+_TROUBLE = ("Unschedulable", "ImagePull", "Failing")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a claim waits for."""
+
+    reason: WaitingReason
+    message: str
+
+
+def explain_waiting(
+    image: str,
+    *,
+    pool: Mapping[str, Any] | None,
+    counts: Mapping[str, int],
+    starting: Sequence[SandboxPod] = (),
+    watch_error: str = "",
+) -> Waiting:
+    """What stands in the way of a sandbox of `image`: the first reason is the type, all are in the message.
+
+    `starting`: the pods of the image that are not Ready yet; `counts`: all pods by state.
+    """
+    found: list[tuple[WaitingReason, str]] = []
     if watch_error:
-        parts.append(f"the API server is not heard: {watch_error}")
-    if pool is None:
-        parts.append("there is no such RolloutPool")
-    else:
-        parts += _from_status(pool)
+        found.append((WaitingReason.API_UNREACHABLE, f"the API server is not heard: {watch_error}"))
+    if pool is not None:
+        found += _find_in_pods(starting)
+        found += _find_in_pool(pool)
+    elif not watch_error:
+        found.append((WaitingReason.POOL_MISSING, "there is no such RolloutPool"))
+    found.append((WaitingReason.QUEUED, ""))
     seen = ", ".join(f"{number} {state}" for state, number in counts.items()) or "none"
-    return f"no free sandbox of {image}: " + "; ".join([*parts, f"sandboxes of all images: {seen}"])
+    words = dict.fromkeys(text for _, text in found if text)
+    return Waiting(
+        found[0][0], f"no free sandbox of {image}: " + "; ".join([*words, f"sandboxes of all images: {seen}"])
+    )
 
 
-def _from_status(pool: Mapping[str, Any]) -> list[str]:
+def _find_in_pods(starting: Sequence[SandboxPod]) -> list[tuple[WaitingReason, str]]:
+    """The image's own pods know best; what is in trouble comes before what takes its time."""
+    counts = Counter((pod.waits_for, pod.waiting_message) for pod in starting if pod.waits_for is not None)
+    entries = sorted(counts.items(), key=lambda entry: (entry[0][0] not in _TROUBLE, -entry[1]))
+    return [
+        (reason, f"{number} of them {reason}" + (f": {message}" if message else ""))
+        for (reason, message), number in entries
+        if reason is not None
+    ]
+
+
+def _find_in_pool(pool: Mapping[str, Any]) -> list[tuple[WaitingReason, str]]:
     status, cap = pool.get("status") or {}, (pool.get("spec") or {}).get("replicas")
-    parts = []
-    if cap is not None and status.get("claimed", 0) >= cap:
-        parts.append(f"the pool's cap of {cap} sandboxes is reached (spec.replicas) and all of them are claimed")
     conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
+    if not conditions:
+        text = "the operator has not said anything about the pool yet; is it running?"
+        return [(WaitingReason.OPERATOR_SILENT, text)]
+    found = []
+    if cap is not None and status.get("claimed", 0) >= cap:
+        text = f"the pool's cap of {cap} sandboxes is reached (spec.replicas) and all of them are claimed"
+        found.append((WaitingReason.CAP_REACHED, text))
     for kind, bad in (("Degraded", "True"), ("Progressing", "False"), ("Ready", "False"), ("Progressing", "True")):
         entry = conditions.get(kind, {})
-        if entry.get("status") == bad and entry.get("reason") not in (None, "Settled"):
-            text = f"{entry['reason']}: {entry.get('message', '')}"
-            if text not in parts:
-                parts.append(text)
-    if not conditions:
-        parts.append("the operator has not said anything about the pool yet; is it running?")
-    return parts
+        reason = entry.get("reason")
+        if entry.get("status") == bad and reason not in (None, "Settled"):
+            found.append((_type_of(kind, reason), f"{reason}: {entry.get('message', '')}"))
+    return found
+
+
+def _type_of(kind: str, reason: str) -> WaitingReason:
+    if kind == "Progressing" or reason == "SandboxesStarting":
+        return _OF_CONDITIONS.get(reason, WaitingReason.QUEUED)
+    return _OF_CONDITIONS.get(reason, WaitingReason.FAILING)

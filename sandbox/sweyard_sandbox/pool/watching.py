@@ -2,27 +2,46 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from sweyard_api.constants import LABEL_POOL
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
-from sweyard_sandbox.pool.pods import parse_pod
+from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
 
 _WATCH_SECONDS = 240
-_SILENCE_SECONDS = 270.0
-"""Longer than a watch may last: a silent one is dead, whatever its socket says."""
+_SILENCE_SECONDS = 130.0
+"""Two bookmarks, which come each minute, are missing: a silent watch is dead, whatever its socket says."""
 _RETRY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 """Between two watches, should a server end each at once."""
 
 
+class Listener(Protocol):
+    """Told after the store has changed."""
+
+    def hear(self, pod: SandboxPod) -> None:
+        """A pod has come or changed."""
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+
+    def hear_all(self) -> None:
+        """Anything may have changed."""
+
+
 class PodWatch:
-    """Keeps a PodStore up to date; `on_change` is called after every change."""
+    """Keeps a PodStore up to date and tells a listener."""
 
     def __init__(
-        self, api: ApiClient, namespace: str, pool: str, store: PodStore, on_change: Callable[[], None]
+        self,
+        api: ApiClient,
+        namespace: str,
+        pool: str,
+        store: PodStore,
+        listener: Listener,
+        *,
+        silence_seconds: float = _SILENCE_SECONDS,
     ) -> None:
         self.last_error = ""
         """Why nothing is heard; empty while all is well."""
@@ -31,7 +50,8 @@ class PodWatch:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._params = {"labelSelector": f"{LABEL_POOL}={pool}"}
         self._store = store
-        self._on_change = on_change
+        self._listener = listener
+        self._silence_seconds = silence_seconds
         self._version: str | None = None
 
     async def run(self) -> None:
@@ -47,7 +67,7 @@ class PodWatch:
                     raise
                 self._version = None  # 410 Gone, above all: start over with a list
                 self.last_error = str(error)
-                await asyncio.sleep(0.0 if error.status == 410 else _RETRY_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS if error.status == 410 else _RETRY_SECONDS)
             except UnreachableError as error:
                 self.last_error = str(error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -56,8 +76,9 @@ class PodWatch:
         answer = await self._api.request("GET", self._path, params=self._params)
         self._store.replace_all(map(parse_pod, answer.get("items") or ()))
         self._version = answer["metadata"]["resourceVersion"]
+        self.last_error = ""
         self.is_listed.set()
-        self._on_change()
+        self._listener.hear_all()
 
     async def _watch(self) -> None:
         """Follow until the server ends the watch, which it does now and then."""
@@ -67,7 +88,7 @@ class PodWatch:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        events = self._api.stream(self._path, params, silence_seconds=_SILENCE_SECONDS)
+        events = self._api.stream(self._path, params, silence_seconds=self._silence_seconds)
         async with contextlib.aclosing(events):
             async for event in events:
                 self.last_error = ""
@@ -81,7 +102,10 @@ class PodWatch:
         if kind == "BOOKMARK":
             return
         if kind == "DELETED":
-            self._store.remove(item["metadata"]["uid"])
+            uid = item["metadata"]["uid"]
+            self._store.remove(uid)
+            self._listener.forget(uid)
         else:
-            self._store.put(parse_pod(item))
-        self._on_change()
+            pod = parse_pod(item)
+            self._store.put(pod)
+            self._listener.hear(pod)

@@ -74,7 +74,7 @@ async def test_a_lost_race_tries_the_next_pod(api: Any, credentials: Credentials
     async with await connect(credentials) as pool:
         api.pod("p-0")["metadata"]["annotations"]["sweyard.dev/holder"] = "other"  # unseen by the watch
         task = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=5))
-        await eventually(lambda: pool._claims.num_lost_races == 1)
+        await eventually(lambda: pool.num_lost_races == 1)
         api.add_pod("p-1")
         assert (await task).name == "p-1"
 

@@ -1,0 +1,34 @@
+"""The RolloutPool as the API server has it."""
+
+from typing import Any
+
+from sweyard_api.constants import API_VERSION
+from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.store import PodStore
+from sweyard_sandbox.pool.waiting_reasons import Waiting, explain_waiting
+
+
+def pool_path(namespace: str, name: str) -> str:
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/rolloutpools/{name}"
+
+
+async def read_pool_uid(api: ApiClient, namespace: str, name: str) -> str:
+    """Raises ApiError: NotFound if there is no such pool."""
+    return str((await api.request("GET", pool_path(namespace, name)))["metadata"]["uid"])
+
+
+async def ask_why(
+    api: ApiClient, namespace: str, name: str, image: str, store: PodStore, *, watch_error: str
+) -> Waiting:
+    """What a claim of `image` waits for now. Never raises: that the API server does not answer is an answer."""
+    pool: dict[str, Any] | None = None
+    try:
+        pool = await api.request("GET", pool_path(namespace, name))
+    except UnreachableError as error:
+        watch_error = watch_error or str(error)
+    except ApiError as error:
+        if error.status != 404:
+            watch_error = watch_error or str(error)
+    return explain_waiting(
+        image, pool=pool, counts=store.count(), starting=store.starting(image), watch_error=watch_error
+    )
