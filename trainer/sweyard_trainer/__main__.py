@@ -15,9 +15,9 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import DONE, USER_FAULT, exit_code_of
+from sweyard_trainer.last_words import tell_why
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
-TERMINATION_LOG = Path("/dev/termination-log")
 JOIN_DEADLINE_SECONDS = 600.0
 
 
@@ -64,12 +64,6 @@ def follow(environment: Environment) -> int:
     code = gang.wait_for_mark(mark, is_alive=gang.ray_is_alive)
     gang.leave()
     return code
-
-
-def tell_why(sentence: str) -> None:
-    """The kubelet copies this file into the pod's status."""
-    if TERMINATION_LOG.exists():
-        TERMINATION_LOG.write_text(sentence[:4_000], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.atomic_directory import atomic_directory, is_complete
 from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.exit_codes import DONE, exit_code_of
+from sweyard_trainer.last_words import TERMINATION_LOG, tell_why
 from sweyard_trainer.model.scratch import make_scratch_model
 from sweyard_trainer.model.tokenizer import learn_tokenizer
 
-USER_FAULT = 2
 MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.py")
 """What of a hub repository is needed."""
 
@@ -108,22 +109,23 @@ def _download(name: str, revision: str | None, directory: Path, token: str | Non
     shutil.rmtree(directory / ".cache", ignore_errors=True)
 
 
-def main() -> int:
-    """Entry point."""
+def main(argv: Sequence[str], termination_log: Path = TERMINATION_LOG) -> int:
+    """Exit code: 0 done, 2 the user's fault, 1 worth another try; the reason also goes into `termination_log`."""
     parser = argparse.ArgumentParser(prog="python -m sweyard_trainer.prepare", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="resolved config of the run")
     parser.add_argument("--storage", type=Path, required=True, help="the run's volume")
     parser.add_argument("--datasets", type=Path, action="append", help="directory of data sets")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     spec = load_config(arguments.config.read_text(encoding="utf-8"))
     datasets = arguments.datasets or [Path(DATASET_MOUNT_PATH)]
     try:
         print(prepare_model(spec, arguments.storage, datasets, os.environ.get("HF_TOKEN")))
     except SweyardError as error:
         print(f"error: {error}", file=sys.stderr)
-        return USER_FAULT if isinstance(error, ValueError) else 1
-    return 0
+        tell_why(str(error), termination_log)
+        return exit_code_of(error)
+    return DONE
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

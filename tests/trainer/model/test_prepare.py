@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sweyard_api.resolve import dump_config
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.gateway.rendering import ChatRenderer
-from sweyard_trainer.prepare import prepare_model
+from sweyard_trainer.prepare import main, prepare_model
 
 SHORT = {"agent": {"type": "short"}}
 
@@ -93,10 +93,34 @@ def test_a_folder_without_a_model_is_refused_and_leaves_nothing(make_spec, tmp_p
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_an_unknown_data_set_is_a_user_error_of_one_sentence(make_spec, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tasks", "sentence"),
+    [
+        ({"train": {"dataset": "none"}}, "dataset 'none' is not in "),
+        ({"train": {"dataset": "tasks", "ids": ["t9"]}}, "tasks of 'tasks': no such id: t9"),
+    ],
+    ids=["data set", "task"],
+)
+def test_what_is_not_there_is_a_user_error_that_the_pods_status_tells(
+    make_spec,
+    tmp_path: Path,
+    datasets: Path,
+    capsys: pytest.CaptureFixture[str],
+    tasks: dict[str, object],
+    sentence: str,
+) -> None:
+    config, log = tmp_path / "config.yaml", tmp_path / "termination-log"
+    config.write_text(dump_config(make_spec(tasks=tasks, **SHORT)))
+    log.touch()
+    arguments = ["--config", str(config), "--storage", str(tmp_path / "run"), "--datasets", str(datasets)]
+    assert main(arguments, log) == 2
+    assert log.read_text().startswith(sentence)
+    assert capsys.readouterr().err == f"error: {log.read_text()}\n"
+
+
+def test_outside_a_pod_no_termination_log_is_made(make_spec, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(dump_config(make_spec(**SHORT)))
-    command = [sys.executable, "-m", "sweyard_trainer.prepare", "--config", str(config), "--storage", str(tmp_path)]
-    done = subprocess.run([*command, "--datasets", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: dataset 'tasks'")
+    arguments = ["--config", str(config), "--storage", str(tmp_path / "run"), "--datasets", str(tmp_path)]
+    assert main(arguments, tmp_path / "termination-log") == 2
+    assert not (tmp_path / "termination-log").exists()
