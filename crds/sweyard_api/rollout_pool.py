@@ -137,7 +137,7 @@ class RolloutPoolStatus(Model):
     failures: Annotated[dict[str, int], Field(max_length=32)] = {}
     """Sandboxes replaced since the pool was made, by typed reason."""
     latencies: Annotated[dict[str, StageLatency], Field(max_length=8)] = {}
-    """Time from creation to each stage: scheduled, started, ready."""
+    """How long each stage took: scheduled, networked, pulled, ready, claimed (the wait for a holder), released."""
     selector: str = ""
     """Label selector of the pods, for the scale subresource."""
     conditions: Conditions = []

@@ -31,6 +31,13 @@ class Metrics:
             [*pool, "reason"],
             registry=self.registry,
         )
+        self.stage_seconds = Histogram(
+            "sweyard_pool_sandbox_stage_seconds",
+            "How long sandboxes took for each stage of their life.",
+            [*pool, "stage"],
+            buckets=(0.5, 1, 2, 3, 5, 8, 13, 21, 34, 60, 120, 300, 600, 1_800, 7_200),
+            registry=self.registry,
+        )
         self.holders_reaped = Counter(
             "sweyard_pool_holders_reaped", "Holders whose Lease lapsed.", pool, registry=self.registry
         )

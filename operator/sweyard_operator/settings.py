@@ -37,6 +37,8 @@ class Settings:
     """Every object is looked at this often even if no event came."""
     num_workers: int = 8
     """Objects worked on at once."""
+    max_starting_per_node: int = 32
+    """SWEYARD_MAX_STARTING_PER_NODE: sandboxes of a pool that may be starting at once, for each node they reached."""
     leader_lease_seconds: int = 15
     """SWEYARD_LEADER_LEASE_SECONDS: after a crash another process takes over no sooner than this."""
 
@@ -54,6 +56,7 @@ def read_settings(environ: Mapping[str, str], *, hostname: str, pid: int) -> Set
         identity=environ.get("POD_NAME") or f"{hostname}-{pid}",
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         http_port=_number(environ, "SWEYARD_HTTP_PORT", METRICS_PORT),
+        max_starting_per_node=_number(environ, "SWEYARD_MAX_STARTING_PER_NODE", 32),
         leader_lease_seconds=_number(environ, "SWEYARD_LEADER_LEASE_SECONDS", 15),
     )
 

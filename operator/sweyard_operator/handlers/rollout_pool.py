@@ -18,6 +18,7 @@ from sweyard_operator.plan.plan import Outcome, Plan
 from sweyard_operator.plan.pool_state import ObservedPool, PoolPlan
 from sweyard_operator.plan.rollout_pool import plan_rollout_pool
 from sweyard_operator.plan.slots import parse_slot
+from sweyard_operator.plan.stage_times import passed_stages
 from sweyard_operator.resources import (
     CONFIG_MAPS,
     IMAGE_CACHES,
@@ -183,11 +184,21 @@ class RolloutPoolController:
         # Whatever was in the way has shown itself, or has gone.
         if (slot := parse_slot(pool, name_of(subject))) is not None:
             memory.blocked_until.pop(slot, None)
+        self._time_stages(key, memory, old, new)
         if new is None:
             pod = parse_pod(pool, memory.pool_uid, subject)
             failure = memory.bury(pod) if pod is not None else None
             if failure is not None:
                 self._operator.metrics.sandbox_failures.labels(key.namespace, pool, failure.reason).inc()
+
+    def _time_stages(self, key: Key, memory: PoolMemory, old: Manifest | None, new: Manifest | None) -> None:
+        if old is None or new is None:
+            return
+        before, after = (parse_pod(key.name, memory.pool_uid, pod) for pod in (old, new))
+        if before is None or after is None or before.uid != after.uid:
+            return
+        for stage, seconds in passed_stages(before, after).items():
+            self._operator.metrics.stage_seconds.labels(key.namespace, key.name, stage).observe(seconds)
 
     def _hear_lease(self, old: Manifest | None, new: Manifest | None) -> None:
         """A renewal changes no plan; only a Lease that comes or goes is worth a pass."""

@@ -10,6 +10,7 @@ from sweyard_operator.plan.leases import LeaseClock
 from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.plan.pool_state import PoolPlan
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
+from sweyard_operator.plan.start_breaker import StartBreaker
 
 _MAX_REFUSAL_HOLD_SECONDS = 10.0
 
@@ -26,6 +27,9 @@ class PoolMemory:
     """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""
     node_faults: FaultLedger[str] = field(default_factory=FaultLedger)
     image_faults: FaultLedger[str] = field(default_factory=FaultLedger)
+    breaker: StartBreaker = field(default_factory=StartBreaker)
+    served: frozenset[str] = frozenset()
+    """UIDs of sandboxes that exist and were Ready once."""
     condemned: dict[str, Failure] = field(default_factory=dict)
     unneeded_since: dict[str, float] = field(default_factory=dict)
     blocked_until: dict[int, float] = field(default_factory=dict)
@@ -40,12 +44,17 @@ class PoolMemory:
         self.unneeded_since = {uid: self.unneeded_since.get(uid, now) for uid in planned.unneeded}
         # Who was given up and serves again (its node came back) has not failed.
         self.condemned = {uid: why for uid, why in self.condemned.items() if uid not in planned.serving}
+        for _ in planned.ready - self.served:
+            self.breaker.record_success(now)
         for uid, (pod, failure) in planned.condemned.items():
             if uid not in self.condemned:
                 self._condemn(pod, failure, now)
+        self.served = self.served & (planned.serving | planned.condemned.keys()) | planned.ready
 
     def _condemn(self, pod: SandboxPod, failure: Failure, now: float) -> None:
         self.condemned[pod.uid] = failure
+        if pod.is_free and pod.uid not in self.served:
+            self.breaker.record_failure(failure, now)
         if failure.is_node_at_fault and pod.node is not None:
             self.node_faults.record(pod.node, now)
         elif pod.is_free:

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, ANNOTATION_TEMPLATE_HASH, CONTAINER_SANDBOX
+from sweyard_api.constants import (
+    ANNOTATION_CLAIMED_AT,
+    ANNOTATION_HOLDER,
+    ANNOTATION_IMAGE,
+    ANNOTATION_TEMPLATE_HASH,
+    CONTAINER_SANDBOX,
+)
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot
@@ -20,7 +26,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
     annotations = annotations_of(pod)
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     scheduled, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
-    disruption = conditions.get("DisruptionTarget", {})
+    networked, disruption = conditions.get("PodReadyToStartContainers", {}), conditions.get("DisruptionTarget", {})
     is_disrupted = disruption.get("status") == "True"
     state = _container_state(status)
     running, waiting, ended = (state.get(name) or {} for name in ("running", "waiting", "terminated"))
@@ -48,7 +54,9 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         waiting_message=waiting.get("message", ""),
         unschedulable_message=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
+        networked_at=_time(networked.get("lastTransitionTime")) if networked.get("status") == "True" else None,
         started_at=_time(running.get("startedAt")),
+        claimed_at=_time(annotations.get(ANNOTATION_CLAIMED_AT)),
     )
 
 

@@ -8,6 +8,7 @@ from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, ObservedPool
 from sweyard_operator.plan.sandbox import Failure
+from sweyard_operator.plan.start_breaker import Breach
 
 _REMEDIES = {
     "QuotaExceeded": "Raise the ResourceQuota of the namespace or lower spec.replicas",
@@ -23,7 +24,7 @@ _REMEDIES = {
 
 def plan_conditions(observed: ObservedPool, census: Census, figures: Figures) -> list[Condition]:
     """In the order in which people ask."""
-    trouble = _find_trouble(observed, census)
+    trouble = _find_trouble(observed, census, is_short=figures.missing > 0)
     return [_ready(census, figures, trouble), _progressing(census, figures, trouble), _degraded(observed, trouble)]
 
 
@@ -40,7 +41,9 @@ def _ready(census: Census, figures: Figures, trouble: Failure | None) -> Conditi
 def _progressing(census: Census, figures: Figures, trouble: Failure | None) -> Condition:
     starting = sum(not pod.is_ready for pod in census.free)
     if figures.creating or starting:
-        return Condition("Progressing", "True", "Starting", f"{figures.creating + starting} sandboxes are starting")
+        later = f", {figures.paced} follow as these come up" if figures.paced else ""
+        message = f"{figures.creating + starting} sandboxes are starting{later}"
+        return Condition("Progressing", "True", "Starting", message)
     if figures.removing or census.terminating:
         leaving = figures.removing + len(census.terminating)
         return Condition("Progressing", "True", "Removing", f"{leaving} sandboxes are being removed")
@@ -64,18 +67,27 @@ def _degraded(observed: ObservedPool, trouble: Failure | None) -> Condition:
     return Condition("Degraded", "False", "Healthy", "no sandbox is in trouble")
 
 
-def _find_trouble(observed: ObservedPool, census: Census) -> Failure | None:
+def _find_trouble(observed: ObservedPool, census: Census, *, is_short: bool) -> Failure | None:
     """The one thing to say first: a refusal, else what most sandboxes suffer from."""
     if observed.refusal is not None:
         return _refusal_failure(observed.refusal)
+    if observed.breach is not None:
+        return _breach_failure(observed.breach)
     failed = [failure for pod, failure in census.failed if failure is not None and pod.is_free]
     waiting = [trouble for pod in census.free if not pod.is_ready and (trouble := find_trouble(pod)) is not None]
     if failed or waiting:
         return Counter(failed + waiting).most_common(1)[0][0]
-    if observed.held_images:
+    if observed.held_images and is_short:
         images = ", ".join(sorted(observed.held_images))
         return Failure("Error", f"sandboxes of {images} failed repeatedly and are tried again after a pause")
     return None
+
+
+def _breach_failure(breach: Breach) -> Failure:
+    said = breach.failure.message.rstrip(".")
+    return Failure(
+        breach.failure.reason, f"most sandboxes failed before they served, so one at a time is tried; the last: {said}"
+    )
 
 
 def _refusal_failure(refusal: Refusal) -> Failure:

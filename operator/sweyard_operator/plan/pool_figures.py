@@ -13,6 +13,8 @@ class Figures:
     """Asked for, before the cap."""
     creating: int
     """Created in this pass."""
+    paced: int
+    """Within the cap, to be created when others have started."""
     missing: int
     """Wanted and not there."""
     removing: int

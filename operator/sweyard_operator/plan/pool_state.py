@@ -9,6 +9,7 @@ from sweyard_api.image_cache import RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
+from sweyard_operator.plan.start_breaker import Breach
 from sweyard_operator.resources import Manifest
 
 
@@ -50,6 +51,10 @@ class ObservedPool:
     """The last creation or apply was refused so."""
     refusal_hold_seconds: float = 0.0
     """Until one sandbox is tried again."""
+    breach: Breach | None = None
+    """Most sandboxes failed lately before they served, for one reason."""
+    max_starting_per_node: int = 32
+    """See plan/pacing.py."""
     unneeded_seconds: Mapping[str, float] = field(default_factory=dict)
     """By UID: how long a free sandbox has been wanted by nobody."""
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -85,6 +90,8 @@ class PoolPlan:
     """UIDs of free sandboxes that nobody wants now."""
     serving: frozenset[str] = frozenset()
     """UIDs of sandboxes that are well, or may yet be."""
+    ready: frozenset[str] = frozenset()
+    """UIDs of those that serve, free or claimed."""
     is_short: bool = False
     """Sandboxes are wanted that are not there."""
 

@@ -12,6 +12,7 @@ from sweyard_operator.plan.pool_conditions import plan_conditions
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
+from sweyard_operator.plan.stage_times import STAGES, stage_seconds
 
 _EVENT_TYPES = ("Ready", "Degraded")
 
@@ -41,11 +42,9 @@ def _latencies(pods: Iterable[SandboxPod]) -> dict[str, StageLatency]:
     """Of the sandboxes that live now; the API server's times are whole seconds, and so are these."""
     samples: dict[str, list[float]] = {}
     for pod in pods:
-        ready_at = pod.ready_changed_at if pod.is_ready else None
-        for stage, reached_at in (("scheduled", pod.scheduled_at), ("started", pod.started_at), ("ready", ready_at)):
-            if reached_at is not None:
-                samples.setdefault(stage, []).append((reached_at - pod.created_at).total_seconds())
-    return {stage: _percentiles(sorted(values)) for stage, values in samples.items()}
+        for stage, seconds in stage_seconds(pod).items():
+            samples.setdefault(stage, []).append(seconds)
+    return {stage: _percentiles(sorted(samples[stage])) for stage in STAGES if stage in samples}
 
 
 def _percentiles(values: list[float]) -> StageLatency:

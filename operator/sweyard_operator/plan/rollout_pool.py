@@ -13,7 +13,9 @@ from sweyard_operator.build.pool_network_policy import build_network_policy
 from sweyard_operator.build.sandbox_pod import build_sandbox_pod, template_hash
 from sweyard_operator.plan.census import take_census
 from sweyard_operator.plan.demand import count_demand, merge_demand
+from sweyard_operator.plan.images_to_start import allowed_images, choose_images
 from sweyard_operator.plan.mirrors import mirrored
+from sweyard_operator.plan.pacing import room_to_start
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, Holder, ObservedPool, PoolPlan
@@ -51,13 +53,16 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     warm = [(entry.image, entry.replicas) for entry in spec.warm]
     wanted = merge_demand(demands, warm, limit=max(0, spec.replicas - len(census.claimed)))
     supply = compare_supply(wanted, census.free, _find_outdated(observed, census.free, now))
-    images = _choose_images(observed, supply, room=spec.replicas - census.total)
-    removals = _choose_removals(observed, census, supply, waiting=len(_allowed(observed, supply)) - len(images))
-    create = _build_pods(observed, images)
+    wishes = choose_images(observed, census, supply)
+    within_cap = wishes[: max(0, spec.replicas - census.total)]
+    removals = _choose_removals(observed, census, supply, waiting=len(wishes) - len(within_cap))
+    room = room_to_start(census, max_starting_per_node=observed.max_starting_per_node)
+    create = _build_pods(observed, within_cap[:room])
     figures = Figures(
         wanted=len(wanted),
         demand=count_demand(demands, warm),
         creating=len(create),
+        paced=max(0, len(within_cap) - room),
         missing=len(supply.missing),
         removing=len(removals.surplus),
     )
@@ -76,7 +81,8 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         condemned=condemned,
         unneeded=frozenset(pod.uid for pod in supply.unneeded),
         serving=frozenset(pod.uid for pod in (*census.free, *census.claimed)),
-        is_short=bool(_allowed(observed, supply)),
+        ready=frozenset(pod.uid for pod in (*census.free, *census.claimed) if pod.is_ready),
+        is_short=bool(allowed_images(observed, supply)),
     )
 
 
@@ -88,20 +94,6 @@ def _find_outdated(observed: ObservedPool, free: Iterable[SandboxPod], now: date
         for pod in free
         if pod.template_hash != current or (now - pod.created_at).total_seconds() > limit_seconds
     )
-
-
-def _allowed(observed: ObservedPool, supply: Supply) -> tuple[str, ...]:
-    """Images to make now if there were room: those that fail again and again wait their turn."""
-    images = (*supply.missing, *supply.replacing)
-    return tuple(image for image in images if image not in observed.held_images)
-
-
-def _choose_images(observed: ObservedPool, supply: Supply, *, room: int) -> tuple[str, ...]:
-    images = _allowed(observed, supply)[: max(0, room)]
-    if observed.refusal is None:
-        return images
-    # Refused lately: one at a time finds out whether the quota or rule still says no.
-    return images[:1] if observed.refusal_hold_seconds <= 0.0 else ()
 
 
 def _choose_removals(observed: ObservedPool, census: Census, supply: Supply, *, waiting: int) -> _Removals:
@@ -178,6 +170,8 @@ def _next_look_seconds(observed: ObservedPool, census: Census, supply: Supply) -
     looks += list(observed.held_images.values())
     if observed.refusal is not None:
         looks.append(observed.refusal_hold_seconds)
+    if observed.breach is not None:
+        looks.append(observed.breach.probe_in_seconds or _RECHECK_SECONDS)
     if census.terminating or census.failed or supply.unneeded or any(not pod.is_ready for pod in census.free):
         looks.append(_RECHECK_SECONDS)
     return max(0.2, min(looks))

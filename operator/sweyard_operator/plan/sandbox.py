@@ -50,7 +50,11 @@ class SandboxPod:
     unschedulable_message: str = ""
     """The scheduler's words, while it finds no node."""
     scheduled_at: datetime | None = None
+    networked_at: datetime | None = None
+    """Its network stands (PodReadyToStartContainers, KEP-3085): pulling the image comes next."""
     started_at: datetime | None = None
+    claimed_at: datetime | None = None
+    """By its holder's clock."""
 
     @property
     def is_terminating(self) -> bool:
