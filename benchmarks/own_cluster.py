@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sweyard_api.constants import GROUP
 from sweyard_api.kinds import KINDS
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.paths import Cache, cache_root
@@ -26,10 +25,7 @@ def own_cluster(*, nodes: int = 0, fake_nodes: int = 0, audit: bool = False) -> 
     environment = dict(os.environ)
     tool = Tool(Cache(cache_root(environment)), environment, Progress())
     with shared_cluster(tool, f"benchmark-{os.getpid()}", nodes, fake_nodes, audit=audit) as cluster:
-        for kind in KINDS:
-            path = str(CHECKOUT / "crds" / f"{kind.plural}.yaml")
-            cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", path)
-            cluster.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+        cluster.install_kinds(*(CHECKOUT / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
         yield cluster
 
 
@@ -84,6 +80,14 @@ def load_small_image(cluster: TestCluster) -> str:
     """Builds an image with /bin/sh, if need be, and loads it: the name by which pods have it."""
     _cluster_tool("images", "build", "base", "--checkout", str(CHECKOUT))
     return _cluster_tool("load", "--name", cluster.name, "--pin", "localhost/sweyard/base:dev").split()[-1]
+
+
+def load_task_images(cluster: TestCluster, dataset: Path) -> dict[str, str]:
+    """Builds and loads the images of a data set's tasks: the name by which pods have each, by repository."""
+    told = _cluster_tool("images", "tasks", str(dataset), "--checkout", str(CHECKOUT))
+    built = dict(line.split() for line in told.splitlines())
+    loaded = _cluster_tool("load", "--name", cluster.name, "--pin", *built.values()).split()
+    return dict(zip(built, loaded, strict=True))
 
 
 def _cluster_tool(*arguments: str) -> str:

@@ -1,36 +1,34 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [learning] [kills] [pods]`, by default all three. The last two need Linux and root.
+`python -m benchmarks.prove [learning] [churn] [kills] [lives] [wave]`, by default all of them. All but the first two
+need Linux and root.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks.prove.report import Section, write_section
-from rich.console import Console
-
-from sweyard_cli.demo.cluster_commands import Commands, host_commands, timed
-from sweyard_cli.demo.cluster_install import chart_values, install_chart
-from sweyard_cli.demo.cluster_targets import Native
-
-CLUSTER = "prove"
 
 
 def prove_learning() -> None:
     """Three seeds and their controls, without a cluster."""
-    subprocess.run([sys.executable, "-m", "benchmarks.prove.learning"], check=True)
+    _run("benchmarks.prove.learning")
+
+
+def prove_churn() -> None:
+    """Pools of 512 and 5,000 sandboxes on simulated nodes, through failures of all that keeps them."""
+    _run("benchmarks.prove.churn")
 
 
 def prove_kills() -> None:
     """Whole runs on a real cluster, with vLLM, through kill -9 of operator and trainer."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-p", "tests.strict_skips", "-v", "-m", "kubelet", "tests/e2e"]
-    subprocess.run(command, check=True)
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "kubelet", "tests/e2e")
     lines = [
         "Runs on a real node whose operator and whose trainer got kill -9 in the middle ended Succeeded with all their "
         "steps and one restart, once with the engine in the trainer and once with vLLM, and their deletion left "
@@ -39,32 +37,49 @@ def prove_kills() -> None:
     write_section(Section("Kills", "python -m benchmarks.prove kills", lines))
 
 
-def prove_pods() -> None:
-    """512 sandboxes of one pool on one node."""
-    checkout = Path().resolve()
-    commands, target = host_commands(Console()), Native(CLUSTER)
-    target.check()
-    try:
-        commands = target.start(commands)
-        image = install(commands, target, checkout)
-        command = [sys.executable, "-m", "benchmarks.prove.pods", "--image", image]
-        subprocess.run(command, check=True, env=dict(commands.environment))
-    finally:
-        commands.cluster_tool("down", "--name", CLUSTER)
+def prove_lives() -> None:
+    """512 real sandboxes at work, and what becomes of them when things die."""
+    _run("benchmarks.prove.lives")
 
 
-def install(commands: Commands, target: Native, checkout: Path) -> str:
-    """The chart, with images built from this checkout; the image that sandboxes are made of."""
-    names = {"operator": "operator", "cacheAgent": "cache-agent", "trainer": "base"}
-    with timed(commands.console, "operator"):
-        commands.cluster_tool("images", "build", *names.values(), "--checkout", str(checkout))
-        brought = target.bring(commands, [f"localhost/sweyard/{name}:dev" for name in names.values()])
-        images = dict(zip(names, brought, strict=True))
-        install_chart(commands, checkout / "charts" / "sweyard", chart_values(images, checkout))
-    return images["trainer"]
+def prove_wave() -> None:
+    """How soon sandboxes are Ready on a real node, against a Deployment of the same pods."""
+    lines = [
+        "| sandboxes | rounds | pool ready | Deployment ready | ratio | slots idle |",
+        "|---" * 6 + "|",
+    ]
+    for sandboxes, rounds in ((128, 3), (512, 1)):
+        figures = _run_benchmark("benchmarks.wave", "--sandboxes", str(sandboxes), "--rounds", str(rounds))
+        times = f"{figures['ready_s']} s | {figures['deployment_s']} s | {figures['ratio']}"
+        lines.append(f"| {sandboxes} | {rounds} | {times} | {figures['slot_idle_fraction']:.0%} |")
+    write_section(Section("A wave of sandboxes", "python -m benchmarks.prove wave", lines))
 
 
-PROOFS: dict[str, Callable[[], None]] = {"learning": prove_learning, "kills": prove_kills, "pods": prove_pods}
+def _run(*module: str) -> None:
+    subprocess.run([sys.executable, "-m", *module], check=True)
+
+
+def _run_benchmark(*module: str) -> dict[str, float]:
+    """The figures of its last line."""
+    command = [sys.executable, "-m", *module]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        last = ""
+        for last in process.stdout:
+            print(last, end="", flush=True)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    figures: dict[str, float] = json.loads(last)
+    return figures
+
+
+PROOFS: dict[str, Callable[[], None]] = {
+    "learning": prove_learning,
+    "churn": prove_churn,
+    "kills": prove_kills,
+    "lives": prove_lives,
+    "wave": prove_wave,
+}
 
 
 def main() -> None:

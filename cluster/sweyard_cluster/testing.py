@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from . import lifecycle
 from .lifecycle import Tool
 from .locking import exclusive
@@ -38,6 +40,18 @@ class TestCluster:
     def kubectl(self, *arguments: str, input_text: str | None = None, timeout_seconds: float = 300) -> str:
         """Standard output of kubectl; raises ClusterError with what it said on failure."""
         return self.tool.kubectl(self.name).run(*arguments, input_text=input_text, timeout_seconds=timeout_seconds)
+
+    def install_kinds(self, *files: Path) -> None:
+        """Apply CustomResourceDefinitions and wait until the API server serves them."""
+        for file in files:
+            self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
+        for file in files:
+            self.wait_for_kind(yaml.safe_load(file.read_text())["metadata"]["name"])
+
+    def wait_for_kind(self, name: str) -> None:
+        """Not by `--for=condition`, which fails at once while the object has no conditions yet."""
+        established = "jsonpath={.status.conditions[?(@.type=='Established')].status}=True"
+        self.kubectl("wait", f"--for={established}", f"crd/{name}", "--timeout=30s")
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ def test_from_install_to_uninstall(own_api_server: TestCluster, helm: Callable[.
     notes = release("install", *RELEASE, "--create-namespace", "--set", "images.tag=v1")
     assert "kubectl apply -f trainingrun.yaml" in notes
     for crd in CRDS:
-        kubectl("wait", "--for=condition=Established", f"crd/{crd}", "--timeout=30s")
+        server.wait_for_kind(crd)
     assert operator_image(server).endswith("/sweyard-operator:v1")
     kubectl("apply", "-f", str(REPOSITORY / "examples/tiny/trainingrun.yaml"))
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.cli.conftest import DOCUMENT
 
-from sweyard_api.constants import GROUP
 from sweyard_api.kinds import KINDS
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
@@ -32,10 +31,7 @@ Sweyard = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def server(api_server: TestCluster) -> TestCluster:
-    for kind in KINDS:
-        path = REPOSITORY / "crds" / f"{kind.plural}.yaml"
-        api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
-        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
     return api_server
 
 

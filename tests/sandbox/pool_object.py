@@ -11,8 +11,7 @@ CRD = Path(__file__).parents[2] / "crds" / "rolloutpools.yaml"
 
 def make_pool(cluster: TestCluster, namespace: str, name: str) -> None:
     """Install the kind, if need be, and make one."""
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRD))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/rolloutpools.sweyard.dev")
+    cluster.install_kinds(CRD)
     metadata = {"name": name, "namespace": namespace}
     pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata, "spec": {"replicas": 0}}
     cluster.kubectl("create", "-f", "-", input_text=json.dumps(pool))

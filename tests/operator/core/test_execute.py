@@ -129,6 +129,20 @@ def test_status_is_written_when_it_differs_and_to_this_very_object_only() -> Non
     play(story)
 
 
+def test_a_map_that_becomes_empty_is_left_out_and_that_is_written_once() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        for status in ({"ready": 1, "latencies": {"ready": 5}}, *[{"ready": 0, "latencies": {}}] * 2):
+            shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+            assert shown is not None
+            await executor.execute(Plan(status=status), shown)
+        shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert shown is not None
+        assert shown["status"] == {"ready": 0}
+        assert writes(api) == ["PATCH status"] * 2
+
+    play(story)
+
+
 def test_a_repeated_event_is_counted_not_multiplied() -> None:
     async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
         event = Event("Warning", "QuotaExceeded", "no")

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, CONTAINER_SANDBOX, DEMAND_KEY, GROUP, LABEL_POOL
+from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, CONTAINER_SANDBOX, DEMAND_KEY, LABEL_POOL
 from sweyard_api.kinds import KINDS
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cluster import Cluster
@@ -39,10 +39,7 @@ LEASE_SECONDS = 5
 
 @pytest.fixture(scope="session")
 def kinds(api_server: TestCluster) -> TestCluster:
-    for kind in KINDS:
-        path = REPOSITORY / "crds" / f"{kind.plural}.yaml"
-        api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
-        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
     return api_server
 
 

@@ -32,10 +32,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def kinds(api_server: TestCluster) -> TestCluster:
-    for kind in KINDS:
-        path = REPOSITORY / "crds" / f"{kind.plural}.yaml"
-        api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
-        api_server.kubectl("wait", "--for=condition=Established", f"crd/{kind.plural}.{GROUP}", "--timeout=30s")
+    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
     return api_server
 
 

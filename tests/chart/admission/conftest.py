@@ -1,0 +1,100 @@
+"""A real API server with the chart's kinds, roles and policies, and accounts bound as the operator binds them."""
+
+import base64
+import itertools
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.chart.admission.accounts import NAMESPACE, POD, PODS, POOL, Account, Create, pod
+from tests.chart.conftest import RELEASE
+
+from sweyard_cluster.testing import TestCluster
+
+
+@pytest.fixture(scope="session")
+def governed(api_server: TestCluster, helm: Callable[..., str]) -> Iterator[TestCluster]:
+    """The API server with the chart's kinds, roles and policies, and a namespace to work in."""
+    manifests = helm("template", *RELEASE)
+    parts = ("CustomResourceDefinition", "ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    wanted = [one for one in yaml.safe_load_all(manifests) if one and one["kind"] in parts]
+    api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input_text=yaml.safe_dump_all(wanted))
+    api_server.wait_for_kind("trainingruns.sweyard.dev")
+    api_server.kubectl("create", "namespace", NAMESPACE)
+    api_server.kubectl("-n", NAMESPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    yield api_server
+    api_server.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def create(governed: TestCluster) -> Create:
+    """Make an object as the cluster's administrator."""
+
+    def make(manifest: dict[str, Any]) -> None:
+        text = json.dumps({"apiVersion": "v1"} | manifest)
+        governed.kubectl("-n", NAMESPACE, "create", "-f", "-", input_text=text)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def account(governed: TestCluster, create: Create) -> Callable[..., Account]:
+    """An account of the namespace, bound to ClusterRoles, with a token bound to a pod of its own or to none."""
+    (cluster,) = yaml.safe_load(governed.kubeconfig.read_text())["clusters"]
+    server, trust = cluster["cluster"]["server"], _trust(cluster["cluster"])
+
+    def make(name: str, *roles: str, bound_to: str | None = None) -> Account:
+        kubectl = governed.kubectl
+        kubectl("-n", NAMESPACE, "create", "serviceaccount", name)
+        for role in roles:
+            subject = f"--serviceaccount={NAMESPACE}:{name}"
+            kubectl("-n", NAMESPACE, "create", "rolebinding", f"{name}-{role}", f"--clusterrole={role}", subject)
+        bound = []
+        if bound_to:
+            create(pod(bound_to, {"app": "trainer"}, account=name))
+            bound = ["--bound-object-kind=Pod", f"--bound-object-name={bound_to}"]
+        return Account(server, trust, kubectl("-n", NAMESPACE, "create", "token", name, *bound).strip())
+
+    return make
+
+
+def _trust(cluster: dict[str, Any]) -> ssl.SSLContext:
+    if "certificate-authority" in cluster:
+        return ssl.create_default_context(cadata=Path(cluster["certificate-authority"]).read_text())
+    return ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+
+
+@pytest.fixture(scope="session")
+def trainer(account: Callable[..., Account]) -> Account:
+    """As the operator binds a run's trainer."""
+    return account("tiny-trainer", "sweyard-trainer", "sweyard-holder", bound_to=POD)
+
+
+@pytest.fixture(scope="session")
+def outsider(account: Callable[..., Account]) -> Account:
+    """A holder outside every pod: its name is its account's."""
+    return account("notebook", "sweyard-holder")
+
+
+@pytest.fixture(scope="session")
+def administrator(account: Callable[..., Account]) -> Account:
+    return account("owner", "admin", "sweyard-holder")
+
+
+_slots = itertools.count()
+
+
+@pytest.fixture
+def sandbox(create: Create) -> Callable[[str | None], str]:
+    """Path of a new sandbox pod with such a holder."""
+
+    def make(holder: str | None) -> str:
+        name = f"pool-{next(_slots)}"
+        create(pod(name, {POOL: "pool"}, holder))
+        return f"{PODS}/{name}"
+
+    return make
