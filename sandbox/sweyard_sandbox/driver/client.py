@@ -145,7 +145,7 @@ class DriverClient:
         self._num_commands += 1
         command_id = f"{self.secret[:6]}{self._num_commands:07d}"
         if payload is None and len(command) > wire.MAX_INLINE_COMMAND_BYTES // 4:
-            encoded = command.encode("utf-8", "surrogateescape")
+            encoded = wire.encode_shell_text(command)
             if len(encoded) > wire.MAX_INLINE_COMMAND_BYTES:
                 payload, command = encoded, ""
                 # By descriptor, for the spool is closed to other users; without -c, for the argument would be too long.

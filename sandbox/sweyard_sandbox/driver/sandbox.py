@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from sweyard_sandbox.driver.client import DriverClient
-from sweyard_sandbox.driver.wire import encode_exports
+from sweyard_sandbox.driver.wire import encode_exports, encode_shell_text
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES, Result
 
@@ -28,8 +28,8 @@ _WRITE = """\
 export LC_ALL=C
 path={path}
 [ -d "$path" ] && exit 21
-[ -e "$spool/$SWEYARD_COMMAND.put.$$" ] || {{ echo "No space left"; exit 1; }}
-mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put.$$" {redirect}"$path" && chmod {mode} "$path"
+[ -e "$spool/$SWEYARD_COMMAND.put.$driver" ] || {{ echo "No space left"; exit 1; }}
+mkdir -p "$(dirname "$path")" && cat "$spool/$SWEYARD_COMMAND.put.$driver" {redirect}"$path" && chmod {mode} "$path"
 exit"""
 _AS_USER = """\
 user={user}
@@ -79,7 +79,7 @@ class DriverSandbox:
         return await self._client.run(
             command,
             timeout_seconds=timeout_seconds,
-            prelude=build_prelude(cwd, env or {}, user),
+            prelude=build_prelude(cwd, env, user),
             output_cap_bytes=output_cap_bytes,
         )
 
@@ -132,17 +132,22 @@ class DriverSandbox:
         await self.close()
 
 
-def build_prelude(cwd: str | None, env: dict[str, str], user: str | None) -> str:
-    """Shell lines to be evaluated before the command; with `user` they change $launch, which starts it."""
+def build_prelude(cwd: str | None, env: dict[str, str] | None, user: str | None) -> str:
+    """Shell lines to be evaluated before the command; with `user` they change $launch, which starts it.
+
+    Raises ValueError for arguments that no shell can be told.
+    """
     lines = []
     if user is not None:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", user):
             raise ValueError(f"user {user!r} is no user name; give a name or a numeric id")
         lines.append(_AS_USER.format(user=user))
-    lines += encode_exports(env)
+    lines += encode_exports(env or {})
     if cwd is not None:
         lines.append(f"cd {_quote(cwd)} || exit 126")
-    return "\n".join(lines) or ":"
+    prelude = "\n".join(lines) or ":"
+    encode_shell_text(prelude)
+    return prelude
 
 
 def _quote(path: str) -> str:

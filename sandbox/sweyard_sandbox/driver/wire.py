@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
+from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES
+
 MAX_INLINE_COMMAND_BYTES = 100_000
 """Longer commands travel as a file: the kernel limits one argument to 128 KiB."""
 BOOTSTRAP = 'p=;while IFS= read -r l&&[ "$l" != \'#end\' ];do p="$p$l\n";done;eval "$p"'
 """`sh -c BOOTSTRAP` reads the driver from its input: so it needs no file, and no command line names its tools."""
+_MAX_READ_BYTES = 4_096
+"""Longer requests are sent raw: a shell reads lines from a stream byte by byte, a system call each."""
 _LONGEST_MARK_BYTES = 512
 _LARGEST_COPY_BYTES = 256 * 1024
 """More than tee copies at a time: when the file is full, the stream has had all up to the cap."""
@@ -68,13 +72,20 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """The driver took this command but did not begin it, and never will: what was to run it was killed."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lacks:
     """The image has not all the tools that the driver needs."""
 
     tools: tuple[str, ...]
 
 
-Answer = Hello | Lacks | Begun | Ended | Unknown | Refused
+Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Dropped
 
 
 def encode_driver(secret: str, environment: dict[str, str]) -> bytes:
@@ -93,14 +104,25 @@ def encode_exports(environment: dict[str, str]) -> list[str]:
     return [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
 
 
-def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str) -> bytes:
-    """Request to run `command` after evaluating `prelude` in the driver's own shell."""
-    blocks = (cap_bytes + _LARGEST_COPY_BYTES) // 512 + 1
-    header = f"run {command_id} {blocks} {_count_lines(prelude)} {_count_lines(command)}\n"
-    text = "".join(part + "\n" for part in (prelude, command))
+def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, exact_head: bool = True) -> bytes:
+    """Request to run `command` after evaluating `prelude` in the driver's own shell.
+
+    Commands of equal cap share the driver's pipe, so caps are rounded up to the usual one.
+    """
+    blocks = (max(cap_bytes, DEFAULT_OUTPUT_CAP_BYTES) + _LARGEST_COPY_BYTES) // 512 + 1
+    text = encode_shell_text(f"prelude={shlex.quote(prelude)}\ncommand={shlex.quote(command)}")
+    put = b""
+    if len(text) > _MAX_READ_BYTES:
+        name = f"{command_id}.text"
+        put, text = encode_put(name, text, exact_head=exact_head), f'. "$spool/{name}.$driver"'.encode()
+    return put + f"run {command_id} {blocks} {text.count(b'\n') + 1}\n".encode() + text + b"\n"
+
+
+def encode_shell_text(text: str) -> bytes:
+    """What a shell is to read; surrogates stand for bytes that are no UTF-8. Raises ValueError for a NUL byte."""
     if "\0" in text:
-        raise ValueError("a command cannot contain a NUL byte; write the data to a file instead")
-    return (header + text).encode("utf-8", "surrogateescape")
+        raise ValueError("command, cwd and env cannot contain a NUL byte; write the data to a file instead")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def encode_put(name: str, data: bytes, *, exact_head: bool) -> bytes:
@@ -114,60 +136,73 @@ def encode_line(*words: str) -> bytes:
 
 
 class AnswerParser:
-    """Bytes in any portions to answers. Raises WireError for what is no answer."""
+    """Bytes in any portions to answers. Raises WireError for what is no answer.
+
+    Holds at most `max_output_bytes` of a command's output: what exceeds them is dropped, and the answer says `cut`.
+    """
 
     def __init__(self, secret: str, *, max_output_bytes: int) -> None:
+        self.max_output_bytes = max_output_bytes
         self._mark = f"\n-{secret}-".encode()
-        self._max_output_bytes = max_output_bytes
-        self._buffer = bytearray()
-        self._searched = 0
+        self._window = bytearray()
+        """Not yet known to be output: it may be the beginning of a mark."""
+        self._output = bytearray()
+        self._is_cut = False
         self._is_greeted = False
 
     def feed(self, data: bytes) -> Iterator[Answer]:
         """Answers completed by `data`."""
-        self._buffer += data
+        self._window += data
         while (answer := self._next()) is not None:
             yield answer
 
     def _next(self) -> Answer | None:
-        begin = self._buffer.find(self._mark, self._searched)
+        begin = self._window.find(self._mark)
         if begin < 0:
-            self._searched = max(0, len(self._buffer) - len(self._mark) + 1)
-            if len(self._buffer) > self._max_output_bytes:
-                raise WireError(f"more than {self._max_output_bytes} bytes without a mark")
+            self._keep(len(self._window) - len(self._mark) + 1)
             return None
-        self._searched = begin
-        words_begin = begin + len(self._mark)
-        words_end = self._buffer.find(b"\n", words_begin, words_begin + _LONGEST_MARK_BYTES)
+        self._keep(begin)
+        words_begin = len(self._mark)
+        words_end = self._window.find(b"\n", words_begin, words_begin + _LONGEST_MARK_BYTES)
         if words_end < 0:
-            if len(self._buffer) >= words_begin + _LONGEST_MARK_BYTES:
+            if len(self._window) >= words_begin + _LONGEST_MARK_BYTES:
                 raise WireError("a mark has no end")
             return None
-        words = bytes(self._buffer[words_begin:words_end])
-        output = bytes(self._buffer[:begin])
-        answer = _parse_mark(words, output)
+        words = bytes(self._window[words_begin:words_end])
+        del self._window[: words_end + 1]
+        answer = _parse_mark(words, bytes(self._output), self._is_cut)
         # A driver that greets again was hurt by the command that is running: what that has written stays its output.
-        keep = isinstance(answer, Hello) and self._is_greeted
+        if not (isinstance(answer, Hello) and self._is_greeted):
+            self._output.clear()
+            self._is_cut = False
         self._is_greeted = True
-        del self._buffer[begin if keep else 0 : words_end + 1]
-        self._searched = begin if keep else 0
         return answer
 
+    def _keep(self, num_bytes: int) -> None:
+        """The window's first `num_bytes` are output."""
+        if num_bytes > 0:
+            room = max(0, self.max_output_bytes - len(self._output))
+            self._output += self._window[: min(num_bytes, room)]
+            self._is_cut = self._is_cut or num_bytes > room
+            del self._window[:num_bytes]
 
-def _parse_mark(words: bytes, output: bytes) -> Answer:
+
+def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
     match words.decode("ascii", "replace").split(" "):
         case ["hello", exact, session, spool]:
             return Hello(exact == "1", session == "setsid", spool)
         case ["lacks", *tools]:
             return Lacks(tuple(tools))
         case ["end", command_id, code, kills, ("0" | "1") as cut] if code.isdigit() and kills.lstrip("-").isdigit():
-            return Ended(command_id, int(code), int(kills), cut == "1", output)
+            return Ended(command_id, int(code), int(kills), is_cut or cut == "1", output)
         case ["begin" | "resume", command_id]:
             return Begun(command_id)
         case ["unknown", command_id]:
             return Unknown(command_id)
         case ["refused", command_id]:
             return Refused(command_id)
+        case ["dropped", command_id]:
+            return Dropped(command_id)
     raise WireError(f"not a mark: {words[:80]!r}")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -210,6 +211,19 @@ async def test_a_missing_directory_is_the_commands_failure(sandbox: Sandbox) -> 
 async def test_a_bad_variable_name_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(ValueError, match="A-B"):
         await sandbox.run("true", timeout_seconds=5, env={"A-B": "1"})
+
+
+async def test_what_no_shell_can_read_is_refused_before_it_runs(sandbox: Sandbox) -> None:
+    refused: list[dict[str, Any]] = [
+        {"command": "touch ran; echo \0"},
+        {"command": "touch ran; : " + "x" * 200_000 + "\0"},
+        {"command": "touch ran", "cwd": "/tmp\0"},
+        {"command": "touch ran", "env": {"A": "\0"}},
+    ]
+    for arguments in refused:
+        with pytest.raises(ValueError, match="NUL byte"):
+            await sandbox.run(**arguments, timeout_seconds=20)
+    assert (await sandbox.run("[ -e ran ]", timeout_seconds=20)).exit_code == 1
 
 
 async def test_commands_run_as_another_user(sandbox: Sandbox, is_root: bool) -> None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sweyard_sandbox.driver.sandbox import build_prelude
-from sweyard_sandbox.driver.wire import MAX_INLINE_COMMAND_BYTES
+from sweyard_sandbox.driver.wire import MAX_INLINE_COMMAND_BYTES, encode_shell_text
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES, Result
 from sweyard_sandbox.runtimes.local.messages import from_descriptor, receive_message, send_message, to_descriptor
@@ -58,10 +58,7 @@ class LocalSandbox:
         output_cap_bytes: int = DEFAULT_OUTPUT_CAP_BYTES,
     ) -> Result:
         """Run `command` by `sh -c`."""
-        prelude = build_prelude(cwd, env or {}, user)
-        text = command.encode("utf-8", "surrogateescape")
-        if b"\0" in text:
-            raise ValueError("a command cannot contain a NUL byte; write the data to a file instead")
+        prelude, text = build_prelude(cwd, env, user), encode_shell_text(command)
         request = {"op": "run", "argv": ["/bin/sh", "-c", command]}
         if len(text) > MAX_INLINE_COMMAND_BYTES:
             # By descriptor: the kernel limits the length of one argument.
