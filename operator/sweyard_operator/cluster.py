@@ -82,8 +82,8 @@ class Cluster:
         while True:
             page = await self._json("GET", resource.path(namespace), params=params)
             # Items of a list carry no kind of their own.
-            items = [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page["items"]]
-            yield items, str(page["metadata"]["resourceVersion"])
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            yield [{**kind, **item} for item in page["items"]], str(page["metadata"]["resourceVersion"])
             if not (token := page["metadata"].get("continue")):
                 return
             params = {**params, "continue": token}

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from sweyard_operator.caches import Caches
@@ -64,8 +64,7 @@ class Executor:
 
     async def write_status(self, owner: Manifest, status: dict[str, Any]) -> None:
         """Server-side apply of the operator's share of the status, if `owner` does not show it already."""
-        shown = owner.get("status") or {}
-        if all(shown.get(name) == value for name, value in status.items()):
+        if is_shown(owner, status):
             return
         metadata = owner["metadata"]
         identity = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
@@ -73,7 +72,7 @@ class Executor:
             "apiVersion": owner["apiVersion"],
             "kind": owner["kind"],
             "metadata": identity,
-            "status": {name: value for name, value in status.items() if value is not None},
+            "status": {name: value for name, value in _written(status).items() if value is not None},
         }
         try:
             await self._cluster.apply(manifest, subresource="status")
@@ -113,6 +112,17 @@ class Executor:
             return _refusal(manifest, error)
         self._caches.remember(answer)
         return answer
+
+
+def is_shown(owner: Manifest, status: Mapping[str, Any]) -> bool:
+    """Whether a write of `status` would change nothing."""
+    shown = owner.get("status") or {}
+    return all(shown.get(name) == value for name, value in _written(status).items())
+
+
+def _written(status: Mapping[str, Any]) -> dict[str, Any]:
+    """A map that we empty becomes null on the server, which its schema refuses: one without entries is left out."""
+    return {name: None if value == {} else value for name, value in status.items()}
 
 
 def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusal:

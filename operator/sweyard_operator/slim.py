@@ -15,16 +15,13 @@ def slim(item: Manifest) -> Manifest:
     """A copy without managedFields, half of an object's bytes; of a Pod and a Node only what any controller reads."""
     metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}
     if item.get("kind") == "Pod":
-        return _shared({**_identity(item), "metadata": metadata, **_slim_pod(item)})
+        pod: Manifest = _shared({**_pick(item, ("apiVersion", "kind")), "metadata": metadata, **_slim_pod(item)})
+        return pod
     if item.get("kind") == "Node":
         # Up to 50 images with all their names.
         status = {name: value for name, value in (item.get("status") or {}).items() if name != "images"}
         return {**item, "metadata": metadata, "status": status}
     return {**item, "metadata": metadata}
-
-
-def _identity(item: Manifest) -> dict[str, Any]:
-    return _pick(item, ("apiVersion", "kind"))
 
 
 def _slim_pod(pod: Manifest) -> dict[str, Any]:

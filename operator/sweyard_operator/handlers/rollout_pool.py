@@ -10,10 +10,10 @@ from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError
+from sweyard_operator.execute import is_shown
 from sweyard_operator.observe.holders import lease_edition, observe_holders
 from sweyard_operator.observe.pool_memory import PoolMemory
 from sweyard_operator.observe.rollout_pool import observe_pool
-from sweyard_operator.observe.sandbox_pods import parse_pod
 from sweyard_operator.plan.plan import Outcome, Plan
 from sweyard_operator.plan.pool_state import ObservedPool, PoolPlan
 from sweyard_operator.plan.rollout_pool import plan_rollout_pool
@@ -100,7 +100,7 @@ class RolloutPoolController:
         if plan.events or now - memory.status_written_at >= _STATUS_GAP_SECONDS:
             memory.status_written_at = now
             return plan, False
-        late = any(observed.old_status.get(name) != value for name, value in plan.status.items())
+        late = not is_shown(observed.owner, plan.status)
         return Plan(plan.delete, plan.apply, plan.create, None, (), plan.requeue_after_seconds), late
 
     def _remember(self, key: Key, memory: PoolMemory, planned: PoolPlan, outcome: Outcome) -> None:
@@ -186,7 +186,7 @@ class RolloutPoolController:
             memory.blocked_until.pop(slot, None)
         self._time_stages(key, memory, old, new)
         if new is None:
-            pod = parse_pod(pool, memory.pool_uid, subject)
+            pod = memory.parsed.parse(pool, memory.pool_uid, subject)
             failure = memory.bury(pod) if pod is not None else None
             if failure is not None:
                 self._operator.metrics.sandbox_failures.labels(key.namespace, pool, failure.reason).inc()
@@ -194,7 +194,7 @@ class RolloutPoolController:
     def _time_stages(self, key: Key, memory: PoolMemory, old: Manifest | None, new: Manifest | None) -> None:
         if old is None or new is None:
             return
-        before, after = (parse_pod(key.name, memory.pool_uid, pod) for pod in (old, new))
+        before, after = (memory.parsed.parse(key.name, memory.pool_uid, pod) for pod in (old, new))
         if before is None or after is None or before.uid != after.uid:
             return
         for stage, seconds in passed_stages(before, after).items():

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sweyard_operator.observe.parsed_pods import ParsedPods
 from sweyard_operator.plan.failures import find_end
 from sweyard_operator.plan.fault_ledger import FaultLedger
 from sweyard_operator.plan.leases import LeaseClock
@@ -22,6 +23,7 @@ class PoolMemory:
     pool_uid: str
     failures: Counter[str]
     """Starts from the status that the last process wrote."""
+    parsed: ParsedPods = field(default_factory=ParsedPods)
     leases: LeaseClock = field(default_factory=LeaseClock)
     fenced: set[str] = field(default_factory=set)
     """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""

@@ -9,7 +9,6 @@ from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError
 from sweyard_operator.observe.holders import observe_holders
 from sweyard_operator.observe.pool_memory import PoolMemory
-from sweyard_operator.observe.sandbox_pods import parse_pod
 from sweyard_operator.plan.pool_state import ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot
@@ -23,7 +22,7 @@ async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, 
     """One look."""
     now = operator.clock()
     name, namespace = name_of(owner), namespace_of(owner) or ""
-    pods, strangers = find_pods(operator, owner)
+    pods, strangers = find_pods(operator, memory, owner)
     holders = await observe_holders(
         operator.cluster,
         operator.caches,
@@ -64,13 +63,14 @@ def find_mirrors(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> t
         return ()
 
 
-def find_pods(operator: Operator, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:
+def find_pods(operator: Operator, memory: PoolMemory, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:
     """The pool's own pods, by slot, and the slots that others' pods occupy (a predecessor's, on their way out)."""
-    name = name_of(owner)
+    name, uid = name_of(owner), owner["metadata"]["uid"]
     found = operator.caches.labelled(PODS, namespace_of(owner) or "", LABEL_POOL, name)
-    parsed = {name_of(pod): parse_pod(name, owner["metadata"]["uid"], pod) for pod in found}
-    own = sorted((pod for pod in parsed.values() if pod is not None), key=lambda pod: pod.slot)
-    others = (parse_slot(name, pod_name) for pod_name, pod in parsed.items() if pod is None)
+    memory.parsed.keep_only(found)
+    parsed = [(name_of(pod), memory.parsed.parse(name, uid, pod)) for pod in found]
+    own = sorted((pod for _, pod in parsed if pod is not None), key=lambda pod: pod.slot)
+    others = (parse_slot(name, pod_name) for pod_name, pod in parsed if pod is None)
     return tuple(own), frozenset(slot for slot in others if slot is not None)
 
 

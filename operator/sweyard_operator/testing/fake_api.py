@@ -136,6 +136,8 @@ class FakeApiServer:
         for name in ("uid", "resourceVersion"):
             if name in wanted and wanted[name] != known["metadata"][name]:
                 return self._status(409, "Conflict", f"{name} is {known['metadata'][name]}, not {wanted[name]}")
+        if "apply-patch" in content_type and (path := self.store.emptied_map(known, body, params["fieldManager"])):
+            return self._status(422, "Invalid", f'{path}: Invalid value: "null": must be of type object: "null"')
         try:
             new = self._changed_object(known, body, params, content_type)
         except PatchTestError as error:

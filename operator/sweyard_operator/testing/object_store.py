@@ -83,6 +83,10 @@ class ObjectStore:
         result: dict[str, Any] = _merged(merged, part)
         return result
 
+    def emptied_map(self, known: Manifest, manifest: Manifest, manager: str) -> str | None:
+        """Path of a map that would lose all its entries by being applied as {}: a real server makes null of it."""
+        return _emptied(self._applied.get((known["metadata"]["uid"], manager), {}), manifest, "")
+
     def as_of(self, version: int, resource: Resource, namespace: str | None, selector: str) -> list[Manifest]:
         """The matching objects as they were after the write of that version."""
         found: dict[tuple[str | None, str], Manifest] = {}
@@ -128,3 +132,12 @@ def _without(base: Any, before: Any, now: Any) -> Any:
         ):
             kept[key] = rest
     return kept
+
+
+def _emptied(before: Any, now: Any, path: str) -> str | None:
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return None
+    if before and not now:
+        return path.removeprefix(".")
+    found = (_emptied(before[key], value, f"{path}.{key}") for key, value in now.items() if key in before)
+    return next((entry for entry in found if entry is not None), None)
