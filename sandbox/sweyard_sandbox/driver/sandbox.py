@@ -87,7 +87,7 @@ class DriverSandbox:
         """Bytes of a file; OSError(EFBIG) if there are more than `cap_bytes`."""
         data = bytearray()
         while True:
-            size = min(_PORTION_BYTES, cap_bytes - len(data))
+            size = min(_PORTION_BYTES if data else DEFAULT_OUTPUT_CAP_BYTES, cap_bytes - len(data))
             result = await self._files(_READ.format(path=_quote(path), begin=len(data) + 1), output_cap_bytes=size)
             _raise_for_file(result, path)
             data += result.output

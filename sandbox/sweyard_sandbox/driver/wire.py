@@ -115,7 +115,8 @@ def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, e
     if len(text) > _MAX_READ_BYTES:
         name = f"{command_id}.text"
         put, text = encode_put(name, text, exact_head=exact_head), f'. "$spool/{name}.$driver"'.encode()
-    return put + f"run {command_id} {blocks} {text.count(b'\n') + 1}\n".encode() + text + b"\n"
+    num_lines = text.count(b"\n") + 1
+    return put + f"run {command_id} {blocks} {num_lines}\n".encode() + text + b"\n"
 
 
 def encode_shell_text(text: str) -> bytes:

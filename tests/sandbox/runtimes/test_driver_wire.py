@@ -1,9 +1,13 @@
 """The wire format without any stream."""
 
 import itertools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweyard_sandbox.driver import wire
@@ -45,6 +49,7 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
         ("resume c1", wire.Begun("c1")),
         ("unknown c1", wire.Unknown("c1")),
         ("refused c1", wire.Refused("c1")),
+        ("dropped c1", wire.Dropped("c1")),
         ("end c1 137 2 1", wire.Ended("c1", 137, 2, cut=True, output=b"noise")),
     ],
 )
@@ -71,17 +76,67 @@ def test_what_is_no_answer_is_an_error(words: str) -> None:
         parse(mark(words), [])
 
 
-def test_output_without_end_is_an_error_and_does_not_fill_the_memory() -> None:
-    with pytest.raises(wire.WireError, match="more than 1000 bytes"):
-        parse(b"x" * 2_000, [500, 1_500], limit=1_000)
+@given(
+    size=st.integers(min_value=0, max_value=3_000),
+    cap=st.integers(min_value=0, max_value=2_000),
+    cuts=st.lists(st.integers(min_value=0), max_size=20),
+)
+def test_output_beyond_the_cap_is_dropped_and_not_held(size: int, cap: int, cuts: list[int]) -> None:
+    output = bytes(number % 251 for number in range(size))
+    stream = output + mark("end c1 0 0 0") + b"next" + mark("end c2 0 0 0")
+    first, second = parse(stream, cuts, limit=cap)
+    assert first == wire.Ended("c1", 0, 0, cut=size > cap, output=output[:cap])
+    assert second == wire.Ended("c2", 0, 0, cut=cap < 4, output=b"next"[:cap])
 
 
-@pytest.mark.parametrize("text", ["one", "two\nlines", "ends\n", "", "\n\n", "tücher", "back\\slash"])
-def test_a_command_is_counted_in_lines(text: str) -> None:
-    request = wire.encode_run("c1", cap_bytes=1_000, prelude=":", command=text)
-    header, *lines = request.split(b"\n")
-    assert header.split()[3:] == [b"1", str(text.count("\n") + 1).encode()]
-    assert b"\n".join(lines) == b":\n" + text.encode() + b"\n"
+def test_a_flood_does_not_fill_the_memory() -> None:
+    parser = wire.AnswerParser(SECRET, max_output_bytes=1_000)
+    for _ in range(100):
+        assert list(parser.feed(b"x" * 100_000)) == []
+    held = [getattr(parser, name) for name in ("_window", "_output")]
+    assert sum(map(sys.getsizeof, held)) < 2_500
+    (answer,) = parser.feed(mark("end c1 0 0 0"))
+    assert answer == wire.Ended("c1", 0, 0, cut=True, output=b"x" * 1_000)
+
+
+@given(
+    prefix=st.binary(max_size=100),
+    cut_at=st.integers(min_value=0),
+    outputs=st.lists(st.binary(max_size=50), min_size=1, max_size=4),
+)
+def test_a_stream_cut_anywhere_gives_only_whole_answers(prefix: bytes, cut_at: int, outputs: list[bytes]) -> None:
+    stream = (
+        prefix
+        + mark("begin c0")
+        + b"".join(output + mark(f"end c{number} 0 0 0") for number, output in enumerate(outputs))
+    )
+    whole = parse(stream, [])
+    answers = parse(stream[: cut_at % (len(stream) + 1)], [])
+    assert answers == whole[: len(answers)]
+
+
+@pytest.mark.parametrize("shell", [shell for shell in ("dash", "busybox", "bash") if shutil.which(shell)])
+@pytest.mark.parametrize("size", [0, 10_000])
+@given(command=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40), data=st.data())
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_shell_reads_what_a_request_says(
+    shell: str, size: int, tmp_path: Path, command: str, data: st.DataObject
+) -> None:
+    prelude = data.draw(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20))
+    raw = wire.encode_run("c1", cap_bytes=1, prelude=prelude, command=command + "x" * size)
+    header, rest = raw.split(b"\n", 1)
+    if size:  # it travels as a file
+        (tmp_path / "c1.text.7").write_bytes(rest[: int(header.split()[2])])
+        header, rest = rest[int(header.split()[2]) :].split(b"\n", 1)
+    assert header.split()[:2] == [b"run", b"c1"]
+    assert rest.endswith(b"\n")
+    assert int(header.split()[3]) == rest.count(b"\n")
+    (tmp_path / "c1.run").write_bytes(rest)
+    (tmp_path / "sh").unlink(missing_ok=True)
+    (tmp_path / "sh").symlink_to(shutil.which(shell) or shell)
+    script = 'spool=$1 driver=7; . "$1/c1.run"; printf "%s\\0%s" "$prelude" "$command"'
+    output = subprocess.run([tmp_path / "sh", "-c", script, "sh", tmp_path], capture_output=True, check=True).stdout
+    assert output.decode().split("\0") == [prelude, command + "x" * size]
 
 
 def test_a_nul_byte_in_a_command_is_refused() -> None:
