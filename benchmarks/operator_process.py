@@ -29,7 +29,6 @@ class OperatorProcess:
             "POD_NAMESPACE": "default",
             "POD_NAME": "operator-under-test",
             "SWEYARD_HTTP_PORT": str(self._port),
-            "SWEYARD_LEADER_LEASE_SECONDS": "5",
             **variables,
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,9 +43,15 @@ class OperatorProcess:
         """It leads and its caches are filled. Raises RuntimeError with the end of its log."""
         give_up_at = time.monotonic() + _READY_SECONDS
         while not self._answers("/readyz"):
-            if not self.is_running() or time.monotonic() > give_up_at:
+            self.check_running()
+            if time.monotonic() > give_up_at:
                 raise RuntimeError(f"the operator did not come up:\n{self._log.read_text()[-2_000:]}")
             time.sleep(0.1)
+
+    def check_running(self) -> None:
+        """Raises RuntimeError with the end of its log if it has ended."""
+        if not self.is_running():
+            raise RuntimeError(f"the operator ended:\n{self._log.read_text()[-2_000:]}")
 
     def is_running(self) -> bool:
         """It was started and has not ended."""
