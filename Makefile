@@ -89,6 +89,10 @@ requirements: venv ## Pin requirements/*.txt again from pyproject.toml
 images: venv ## Build every container image with docker or buildah
 	$(PY) -m sweyard_cluster images build --all
 
+.PHONY: image-trainer
+image-trainer: venv ## Build the trainer's image and try it: 10 minutes, gigabytes (Docker, or Linux and root)
+	$(PYTEST) -v -s -m slow tests/cluster/test_trainer_image.py
+
 .PHONY: cluster
 cluster: venv ## Start the native one-node Kubernetes (Linux, root)
 	$(PY) -m sweyard_cluster up
