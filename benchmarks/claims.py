@@ -1,115 +1,203 @@
-"""Claims from a warm pool: an open-loop stream of them, then a burst. Needs only a control plane.
+"""Claims from a warm pool: an open-loop stream of them, then bursts.
 
-    KUBECONFIG=... python -m benchmarks.claims --pods 1050 --rate 75 --seconds 10 --burst 512
+    python -m benchmarks.claims --warm 1050 --rate 75 --seconds 10 --burst 512
 
-The pods are real objects whose status is written by this program, so that nothing but the claim is measured. Arrivals
-are Poisson. Baseline, in the same run: a client without a watch, which lists the free pods for each claim.
+Runs a control plane of its own with simulated nodes and an operator, or uses those of $KUBECONFIG. The pool is made by
+the operator, which also replaces what is released while claims go on. Arrivals are Poisson; each sandbox is released
+as soon as it is claimed, by several holders with a Lease and a watch each. Baselines, in the same run: as many bare
+patches sent at once by a client that knows all pods beforehand; a Deployment of as many pods. The last line is JSON.
 """
 
 import argparse
 import asyncio
 import os
 import random
+import statistics
+import tempfile
 import time
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import print_figures, summarize_ms
-from benchmarks.pods import POOL, fresh_namespace, make_pods
-from benchmarks.pool_object import make_pool
+from benchmarks.bare_patches import patch_at_once
+from benchmarks.figures import percentile, print_figures, summarize_ms
+from benchmarks.own_cluster import operator_process, own_cluster
+from benchmarks.pods import POOL, fresh_namespace
+from benchmarks.warm_pool import (
+    IMAGE,
+    count_created_pods,
+    delete_deployment,
+    time_deployment,
+    time_pool,
+    wait_until_warm,
+)
 
-from sweyard_api.constants import LABEL_POOL
-from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError
-from sweyard_sandbox.pool.claiming import build_claim_patch
-from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
-from sweyard_sandbox.pool.pool import Pool, find_credentials
+from sweyard_sandbox.pool.api import ApiClient
+from sweyard_sandbox.pool.credentials import find_credentials
+from sweyard_sandbox.pool.pods import SandboxPod
+from sweyard_sandbox.pool.pool import Pool
 
-IMAGE = "benchmark/none:1"
-_BASELINE_CLAIMS = 30
 _DEADLINE_SECONDS = 120.0
+_QUIET_SECONDS = 3.0
+_NODES = 100
 
 
-async def claim(pool: Pool, seconds: list[float]) -> SandboxPod:
-    """One timed claim."""
-    began = time.perf_counter()
-    pod = await pool.acquire_pod(IMAGE, deadline_seconds=_DEADLINE_SECONDS)
-    seconds.append(time.perf_counter() - began)
-    return pod
+class Stopwatch:
+    """Claims and releases, timed."""
+
+    def __init__(self) -> None:
+        self.claim_seconds: list[float] = []
+        self.release_seconds: list[float] = []
+        self.claimed: list[str] = []
+
+    async def claim(self, pool: Pool) -> SandboxPod:
+        began = time.perf_counter()
+        pod = await pool.acquire_pod(IMAGE, deadline_seconds=_DEADLINE_SECONDS)
+        self.claim_seconds.append(time.perf_counter() - began)
+        self.claimed.append(pod.uid)
+        return pod
+
+    async def release(self, pool: Pool, pod: SandboxPod) -> None:
+        began = time.perf_counter()
+        await pool.release_pod(pod)
+        self.release_seconds.append(time.perf_counter() - began)
+
+    async def claim_and_release(self, pool: Pool) -> None:
+        await self.release(pool, await self.claim(pool))
 
 
-async def claim_stream(pool: Pool, rng: random.Random, rate: float, length_seconds: float) -> list[float]:
+async def stream(watch: Stopwatch, pools: Sequence[Pool], rng: random.Random, rate: float, seconds: float) -> None:
     """Claims that arrive whether or not earlier ones are done."""
-    seconds: list[float] = []
-    tasks = []
+    tasks: list[asyncio.Task[None]] = []
     began, due = time.perf_counter(), rng.expovariate(rate)
-    while due < length_seconds:
+    while due < seconds:
         await asyncio.sleep(max(0.0, began + due - time.perf_counter()))
-        tasks.append(asyncio.create_task(claim(pool, seconds)))
+        tasks.append(asyncio.create_task(watch.claim_and_release(pools[len(tasks) % len(pools)])))
         due += rng.expovariate(rate)
     await asyncio.gather(*tasks)
+
+
+async def burst(watch: Stopwatch, pools: Sequence[Pool], count: int) -> float:
+    """Seconds until all of `count` claims made at once are done."""
+    began = time.perf_counter()
+    pods = await asyncio.gather(*(watch.claim(pools[number % len(pools)]) for number in range(count)))
+    seconds = time.perf_counter() - began
+    await asyncio.gather(*(watch.release(pools[number % len(pools)], pod) for number, pod in enumerate(pods)))
     return seconds
 
 
-async def claim_by_listing(api: ApiClient, namespace: str, rng: random.Random, count: int) -> list[float]:
-    """The baseline."""
-    path, seconds = f"/api/v1/namespaces/{namespace}/pods", []
-    for _ in range(count):
-        began = time.perf_counter()
-        while True:
-            answer = await api.request("GET", path, params={"labelSelector": f"{LABEL_POOL}={POOL}"})
-            pod = rng.choice([pod for pod in map(parse_pod, answer["items"]) if pod.is_free])
-            patch = build_claim_patch(pod.uid, "baseline", datetime.now(UTC))
-            try:
-                await api.request("PATCH", f"{path}/{pod.name}", body=patch, content_type=JSON_PATCH)
-            except ApiError as error:
-                if error.status != 422:
-                    raise
-            else:
-                break
-        seconds.append(time.perf_counter() - began)
-    return seconds
+class Bench:
+    """One pool in one namespace."""
+
+    def __init__(self, api: ApiClient, namespace: str, arguments: argparse.Namespace) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.arguments = arguments
+        self.rng = random.Random(arguments.seed)
+        self.watch = Stopwatch()
+        self.num_bare = 0
+
+    async def settle(self) -> None:
+        """Until the pool is as at the beginning and the machine is quiet."""
+        await wait_until_warm(self.api, self.namespace, self.arguments.warm)
+        await asyncio.sleep(_QUIET_SECONDS)
+
+    async def time_readiness(self) -> dict[str, float]:
+        """The pool against a Deployment."""
+        deployment = await time_deployment(self.api, self.namespace, self.arguments.warm)
+        await delete_deployment(self.api, self.namespace)
+        await asyncio.sleep(_QUIET_SECONDS)
+        before = await count_created_pods(self.api)
+        pool = await time_pool(self.api, self.namespace, self.arguments.warm)
+        print(f"{self.arguments.warm} pods: pool {pool:.1f} s, Deployment {deployment:.1f} s", flush=True)
+        ratio = round(pool / deployment, 3)
+        return {"before": before, "ready_s": pool, "deployment_s": deployment, "ready_ratio": ratio}
+
+    async def time_stream(self) -> dict[str, float]:
+        """Poisson arrivals."""
+        await self.settle()
+        async with AsyncExitStack() as stack:
+            pools = await self._connect(stack)
+            await stream(self.watch, pools, self.rng, self.arguments.rate, self.arguments.seconds)
+        print(f"claims at {self.arguments.rate:g}/s: {summarize_ms(self.watch.claim_seconds)}", flush=True)
+        print(f"their releases: {summarize_ms(self.watch.release_seconds)}", flush=True)
+        figures = summarize_ms(self.watch.claim_seconds)
+        release = round(1e3 * percentile(self.watch.release_seconds, 0.5), 2)
+        return {"claims": len(self.watch.claimed), **figures, "release_p50_ms": release}
+
+    async def time_bursts(self) -> dict[str, float]:
+        """Bare patches and claims in turns, medians of all rounds."""
+        bare, ours = [], []
+        for _ in range(self.arguments.rounds):
+            await self.settle()
+            bare.append(await patch_at_once(self.namespace, self.arguments.burst))
+            self.num_bare += self.arguments.burst
+            await self.settle()
+            async with AsyncExitStack() as stack:
+                ours.append(await burst(self.watch, await self._connect(stack), self.arguments.burst))
+            print(f"{self.arguments.burst} at once: {ours[-1]:.2f} s, bare {bare[-1]:.2f} s", flush=True)
+        seconds, bare_seconds = statistics.median(ours), statistics.median(bare)
+        ratio = round(seconds / bare_seconds, 3)
+        return {"burst_s": round(seconds, 3), "bare_burst_s": round(bare_seconds, 3), "burst_ratio": ratio}
+
+    async def count(self, before: int) -> dict[str, int]:
+        """Pods made against pods needed, once the pool is as at the beginning."""
+        await self.settle()
+        claimed = self.watch.claimed
+        return {
+            "creates": await count_created_pods(self.api) - before,
+            "target": self.arguments.warm + len(claimed) + self.num_bare,
+            "double_claims": len(claimed) - len(set(claimed)),
+        }
+
+    async def _connect(self, stack: AsyncExitStack) -> list[Pool]:
+        made = [Pool.connect(namespace=self.namespace, name=POOL) for _ in range(self.arguments.holders)]
+        return [await stack.enter_async_context(await one) for one in made]
 
 
-async def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All three measurements on one pool."""
-    api, rng = ApiClient(find_credentials(os.environ)), random.Random(arguments.seed)
+async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All measurements on one pool."""
+    api = ApiClient(find_credentials(os.environ))
     try:
         async with fresh_namespace(api) as namespace:
-            await make_pool(api, namespace)
-            needed = arguments.burst + _BASELINE_CLAIMS + int(arguments.rate * arguments.seconds * 1.2)
-            num_pods = max(arguments.pods, needed)
-            await make_pods(api, namespace, IMAGE, num_pods, pretend_ready=True)
-            print(f"{num_pods} pods are ready", flush=True)
-            async with await Pool.connect(namespace=namespace, name=POOL, rng=rng) as pool:
-                baseline = await claim_by_listing(api, namespace, rng, _BASELINE_CLAIMS)
-                print(f"baseline: {summarize_ms(baseline)}", flush=True)
-                stream = await claim_stream(pool, rng, arguments.rate, arguments.seconds)
-                print(f"{len(stream)} claims at {arguments.rate:g}/s: {summarize_ms(stream)}", flush=True)
-                burst: list[float] = []
-                began = time.perf_counter()
-                await asyncio.gather(*(claim(pool, burst) for _ in range(arguments.burst)))
-                burst_seconds = time.perf_counter() - began
-                print(f"{arguments.burst} claims at once: {burst_seconds:.2f} s", flush=True)
-                return {
-                    "pods": num_pods,
-                    "baseline": summarize_ms(baseline),
-                    "stream": {"claims": len(stream), "rate": arguments.rate, **summarize_ms(stream)},
-                    "burst": {"claims": arguments.burst, "seconds": round(burst_seconds, 3), **summarize_ms(burst)},
-                    "lost_races": pool.num_lost_races,
-                }
+            bench = Bench(api, namespace, arguments)
+            readiness = await bench.time_readiness()
+            figures = await bench.time_stream()
+            if arguments.burst:
+                figures |= await bench.time_bursts()
+            counts = await bench.count(int(readiness.pop("before")))
+            return {**figures, **counts, **{name: round(value, 3) for name, value in readiness.items()}}
     finally:
         await api.close()
+
+
+@contextmanager
+def cluster_and_operator() -> Iterator[None]:
+    """Those of $KUBECONFIG, or made for this."""
+    if os.environ.get("KUBECONFIG"):
+        yield
+        return
+    with own_cluster(fake_nodes=_NODES) as cluster, tempfile.TemporaryDirectory() as folder:
+        os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
+        with operator_process(cluster.kubeconfig, Path(folder) / "operator.log"):
+            yield
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pods", type=int, default=1050, help="warm at the beginning")
+    parser.add_argument("--warm", type=int, default=1050, help="sandboxes that the pool keeps ready")
     parser.add_argument("--rate", type=float, default=75.0, help="claims a second")
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--burst", type=int, default=512)
+    parser.add_argument("--burst", type=int, default=512, help="claims at once; 0 leaves the bursts out")
+    parser.add_argument("--rounds", type=int, default=3, help="of bursts")
+    parser.add_argument("--holders", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    print_figures({"benchmark": "claims", **asyncio.run(run(parser.parse_args()))})
+    arguments = parser.parse_args()
+    with cluster_and_operator():
+        figures = asyncio.run(measure(arguments))
+    print_figures({"benchmark": "claims", "rate": arguments.rate, "burst": arguments.burst, **figures})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,21 @@ CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": 
 STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 """Folders of KWOK's own module with the rules of life of simulated nodes and pods; without rules it does nothing."""
 
+POD_DELETION = """\
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-delete}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+      - {key: .metadata.deletionTimestamp, operator: Exists}
+      - {key: .metadata.deletionGracePeriodSeconds > 0, operator: In, values: ["true"]}
+  next: {delete: true}
+"""
+"""In place of KWOK's own, which deletes a second time, by name, when it sees its first deletion, and so takes pods
+that were made under the same name meanwhile."""
+
 
 @dataclass(frozen=True)
 class FakeNodes:
@@ -54,7 +69,9 @@ class FakeNodes:
             raise ClusterError(f"KWOK's module is not in the cache: {told.stderr.strip()}")
         for folder in STAGES:
             for file in sorted((Path(told.stdout.strip()) / "kustomize/stage" / folder).glob(f"{folder[:3]}*-*.yaml")):
-                yield file.read_text()
+                if file.name != "pod-delete.yaml":
+                    yield file.read_text()
+        yield POD_DELETION
 
 
 def kwok_command(binary: Path, config: Path, kubeconfig: Path, spec: ClusterSpec) -> list[str]:

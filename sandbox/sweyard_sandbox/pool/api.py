@@ -92,6 +92,10 @@ class ApiClient:
                 await asyncio.sleep(pause_seconds * self._rng.uniform(1.0, 1.5))
         raise AssertionError("unreachable")
 
+    async def read_text(self, path: str) -> str:
+        """What is no JSON, such as /metrics. Raises ApiError, UnreachableError."""
+        return (await self._send("GET", path, None, None, "text/plain")).decode()
+
     async def stream(
         self, path: str, params: Mapping[str, str], *, silence_seconds: float
     ) -> AsyncGenerator[dict[str, Any], None]:
@@ -138,20 +142,25 @@ class ApiClient:
     async def _request_once(
         self, method: str, path: str, body: Any, params: Mapping[str, str] | None, content_type: str
     ) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
         try:
-            async with self._requests.request(
-                method,
-                self._credentials.server + path,
-                params=params,
-                data=None if body is None else json.dumps(body).encode(),
-                headers={"Content-Type": content_type, **await self._authorization()},
-            ) as reply:
-                data = await reply.read()
+            answer: dict[str, Any] = json.loads(await self._send(method, path, data, params, content_type))
+        except json.JSONDecodeError as error:
+            raise UnreachableError(f"{method} {path}: {error!r}") from error
+        return answer
+
+    async def _send(
+        self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, content_type: str
+    ) -> bytes:
+        headers = {"Content-Type": content_type, **await self._authorization()}
+        url = self._credentials.server + path
+        try:
+            async with self._requests.request(method, url, params=params, data=data, headers=headers) as reply:
+                answer = await reply.read()
                 if reply.status >= 400:
-                    raise _api_error(reply.status, data, reply.headers)
-                answer: dict[str, Any] = json.loads(data)
+                    raise _api_error(reply.status, answer, reply.headers)
                 return answer
-        except (aiohttp.ClientError, TimeoutError, OSError, json.JSONDecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(f"{method} {path}: {error!r}") from error
 
     async def _authorization(self) -> dict[str, str]:

@@ -1,0 +1,90 @@
+"""A RolloutPool that an operator keeps warm, and a Deployment of the same pods, both judged by their own status."""
+
+import asyncio
+import re
+import time
+from typing import Any
+
+from benchmarks.pods import POOL
+
+from sweyard_api.constants import API_VERSION
+from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_operator.build.sandbox_pod import build_sandbox_pod
+from sweyard_sandbox.pool.api import ApiClient
+from sweyard_sandbox.pool.pool_object import pool_path
+
+IMAGE = "benchmark/none:1"
+_BASELINE = "baseline"
+_POLL_SECONDS = 0.2
+_DEADLINE_SECONDS = 600.0
+_CREATED_PODS = re.compile(r"^apiserver_request_total\{(?=.*code=\"201\")(?=.*resource=\"pods\")(?=.*subresource=\"\")(?=.*verb=\"POST\").*\} (\S+)$", re.M)
+
+
+async def time_pool(api: ApiClient, namespace: str, warm: int) -> float:
+    """Seconds from the pool's creation until its status says that all `warm` sandboxes are ready."""
+    spec = {"replicas": warm, "warm": [{"image": IMAGE, "replicas": warm}]}
+    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
+    began = time.perf_counter()
+    await api.request("POST", pool_path(namespace, POOL).rpartition("/")[0], body=body)
+    await wait_until_warm(api, namespace, warm)
+    return time.perf_counter() - began
+
+
+async def wait_until_warm(api: ApiClient, namespace: str, warm: int) -> None:
+    """All `warm` sandboxes are ready and free, and nothing is on its way. Raises TimeoutError."""
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while True:
+            status = (await api.request("GET", pool_path(namespace, POOL))).get("status") or {}
+            counts = [status.get(name, 0) for name in ("ready", "claimed", "starting", "terminating")]
+            conditions = {entry["type"]: entry["status"] for entry in status.get("conditions") or ()}
+            if counts == [warm, 0, 0, 0] and conditions.get("Ready") == "True":
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def time_deployment(api: ApiClient, namespace: str, replicas: int) -> float:
+    """Seconds until so many replicas are available: the same pods but for what a Deployment does not allow."""
+    metadata = {"name": POOL, "namespace": namespace, "uid": ""}
+    owner = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata}
+    pod = build_sandbox_pod(owner, RolloutPoolSpec(), slot=0, image=IMAGE)
+    pod_spec = {key: value for key, value in pod["spec"].items() if key != "activeDeadlineSeconds"}
+    labels = {"app": _BASELINE}
+    annotations = pod["metadata"]["annotations"]
+    template = {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {**pod_spec, "restartPolicy": "Always"},
+    }
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": _BASELINE}, "spec": spec}
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    began = time.perf_counter()
+    await api.request("POST", path, body=body)
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while await _read_available(api, f"{path}/{_BASELINE}") < replicas:
+            await asyncio.sleep(_POLL_SECONDS)
+    return time.perf_counter() - began
+
+
+async def delete_deployment(api: ApiClient, namespace: str) -> None:
+    """And wait until its pods are gone."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{_BASELINE}"
+    await api.request("DELETE", path, params={"propagationPolicy": "Background"})
+    await wait_until_empty(api, namespace)
+
+
+async def wait_until_empty(api: ApiClient, namespace: str) -> None:
+    """No pod is left. Raises TimeoutError."""
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while (await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", params={"limit": "1"}))["items"]:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def count_created_pods(api: ApiClient) -> int:
+    """Pods that the API server has ever accepted, by its own metrics."""
+    text = await api.read_text("/metrics")
+    return sum(int(float(count)) for count in _CREATED_PODS.findall(text))
+
+
+async def _read_available(api: ApiClient, path: str) -> int:
+    status: dict[str, Any] = (await api.request("GET", path)).get("status") or {}
+    return int(status.get("availableReplicas", 0))
