@@ -2,7 +2,8 @@
 #
 # Requests, one line each, some followed by a payload; other lines are ignored:
 #   init SECRET LINES             first, and once: evaluate LINES lines (exports for all commands)
-#   run ID BLOCKS LINES           LINES lines that set $prelude (evaluated before the command) and $command
+#   run ID BLOCKS LINES           LINES lines that set $prelude (evaluated before the command), $command, and $words: 1
+#                                 when the command is but a program's name and its arguments
 #   put NAME BYTES                store BYTES raw bytes as NAME.$$ in the spool
 #   kill ID SIGNAL | status ID | forget NAME...
 # Answers: what commands write, as it comes, and between it marks, lines that begin with the secret:
@@ -89,6 +90,8 @@ run_command() { # false when the next one needs another pipe
       export SWEYARD_COMMAND="$id"
       launch='sh -c'
       eval "$prelude"
+      # As `sh -c` would in the end, without starting one; it has its own words for a program that is not there.
+      [ "$words$launch" = '1sh -c' ] && command -v ${command%% *} >/dev/null && exec $command
       exec $launch "$command"
     ) 2>&1 3>&- 8<&-
     code=$?
@@ -178,9 +181,9 @@ collector() { # GENERATION BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 byte
   trap '' PIPE
   own_pid "$spool/$1.collector"
   if [ $reopens = 1 ]; then
-    tee -a /dev/fd/3 <&6 >>"$spool/$1.out" 5>&- 6>&- &
+    $patiently tee -a /dev/fd/3 <&6 >>"$spool/$1.out" 5>&- 6>&- &
   else
-    tee -a "$spool/$1.out" <&6 >&3 3>&- 5>&- 6>&- &
+    $patiently tee -a "$spool/$1.out" <&6 >&3 3>&- 5>&- 6>&- &
   fi
   echo $! >"$spool/$1.tee"
   wait $!
@@ -333,6 +336,8 @@ for spool in ${SWEYARD_SPOOL:+"$SWEYARD_SPOOL"} /dev/shm/.sweyard /tmp/.sweyard 
   mkdir -p -m 700 "$spool" && [ -w "$spool" ] && break
 done
 command -v setsid && newsession=setsid || newsession=
+# On busy processors tee then comes when the command has ended, and its output and mark travel as one message.
+nice -n 19 true && patiently='nice -n 19' || patiently=
 generation=
 for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control ''; do
   [ -r "$memory_events" ] && break

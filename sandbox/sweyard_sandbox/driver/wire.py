@@ -20,6 +20,16 @@ _MAX_READ_BYTES = 4_096
 _LONGEST_MARK_BYTES = 512
 _LARGEST_COPY_BYTES = 256 * 1024
 """More than tee copies at a time: when the file is full, the stream has had all up to the cap."""
+_PLAIN_COMMAND = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+:@%,=-]+)*")
+_SHELL_WORDS = frozenset(
+    """
+    . alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs
+    disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help
+    history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set
+    shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until wait while
+    """.split()
+)
+"""What dash, ash or bash do themselves."""
 _OVERREAD_PADDING = b"\n" * 8_192
 
 
@@ -110,13 +120,19 @@ def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, e
     Commands of equal cap share the driver's pipe, so caps are rounded up to the usual one.
     """
     blocks = (max(cap_bytes, DEFAULT_OUTPUT_CAP_BYTES) + _LARGEST_COPY_BYTES) // 512 + 1
-    text = encode_shell_text(f"prelude={shlex.quote(prelude)}\ncommand={shlex.quote(command)}")
+    words = int(is_plain(command) and "IFS" not in prelude)
+    text = encode_shell_text(f"prelude={shlex.quote(prelude)} words={words}\ncommand={shlex.quote(command)}")
     put = b""
     if len(text) > _MAX_READ_BYTES:
         name = f"{command_id}.text"
         put, text = encode_put(name, text, exact_head=exact_head), f'. "$spool/{name}.$driver"'.encode()
     num_lines = text.count(b"\n") + 1
     return put + f"run {command_id} {blocks} {num_lines}\n".encode() + text + b"\n"
+
+
+def is_plain(command: str) -> bool:
+    """Whether a shell would only split it at spaces and execute the program that the first word names."""
+    return _PLAIN_COMMAND.fullmatch(command) is not None and command.split(" ", 1)[0] not in _SHELL_WORDS
 
 
 def encode_shell_text(text: str) -> bytes:

@@ -139,6 +139,31 @@ def test_every_shell_reads_what_a_request_says(
     assert output.decode().split("\0") == [prelude, command + "x" * size]
 
 
+@pytest.mark.parametrize(
+    ("command", "plain"),
+    [
+        ("/bin/echo hi", True),
+        ("git diff --stat HEAD~1", False),
+        ("git -C /testbed log --format=%H -n1", True),
+        ("./run.sh a_b:c@d,e+f", True),
+        ("cd /testbed", False),
+        ("exit 3", False),
+        ("A=1 env", False),
+        ("if", False),
+        ("-x", False),
+        ("ls *.py", False),
+        ("echo $HOME", False),
+        ("ls  -l", False),
+        ("ls ", False),
+        ("ls -l\n", False),
+        ("", False),
+    ],
+)
+def test_only_words_that_no_shell_would_change_are_plain(command: str, plain: bool) -> None:
+    assert wire.is_plain(command) is plain
+    assert (b"words=1" in wire.encode_run("c1", cap_bytes=1, prelude=":", command=command)) is plain
+
+
 def test_a_nul_byte_in_a_command_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         wire.encode_run("c1", cap_bytes=1, prelude=":", command="a\0b")
