@@ -21,14 +21,12 @@ _LONGEST_MARK_BYTES = 512
 _LARGEST_COPY_BYTES = 256 * 1024
 """More than tee copies at a time: when the file is full, the stream has had all up to the cap."""
 _PLAIN_COMMAND = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+:@%,=-]+)*")
-_SHELL_WORDS = frozenset(
-    """
-    . alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs
-    disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help
-    history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set
-    shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until wait while
-    """.split()
-)
+_SHELL_WORDS = """
+. alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs
+disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help
+history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set
+shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until wait while
+"""
 """What dash, ash or bash do themselves."""
 _OVERREAD_PADDING = b"\n" * 8_192
 
@@ -132,7 +130,7 @@ def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, e
 
 def is_plain(command: str) -> bool:
     """Whether a shell would only split it at spaces and execute the program that the first word names."""
-    return _PLAIN_COMMAND.fullmatch(command) is not None and command.split(" ", 1)[0] not in _SHELL_WORDS
+    return _PLAIN_COMMAND.fullmatch(command) is not None and command.split(" ", 1)[0] not in _SHELL_WORDS.split()
 
 
 def encode_shell_text(text: str) -> bytes:
