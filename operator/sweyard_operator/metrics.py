@@ -13,7 +13,11 @@ class Metrics:
             "sweyard_passes", "Passes over objects by kind and result.", ["kind", "result"], registry=self.registry
         )
         self.pass_seconds = Histogram(
-            "sweyard_pass_seconds", "Duration of passes by kind.", ["kind"], registry=self.registry
+            "sweyard_pass_seconds",
+            "Duration of passes by kind.",
+            ["kind"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 300),
+            registry=self.registry,
         )
         self.queue_depth = Gauge("sweyard_queue_depth", "Objects waiting for a worker.", registry=self.registry)
         self.watch_silence = Gauge(

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 _BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
 _GAP_SECONDS = 0.1
-"""Least time between two passes over one key, so that a storm of events costs a few passes."""
+"""Least time between the starts of two passes over one key, so that a storm of events costs a few passes."""
 _MAX_SHARE = 0.1
 """Of the time may go into passes over one key: the longer they take the rarer they are, so that the cost of a storm
 grows with its events and not with their square."""
@@ -88,12 +88,14 @@ class WorkQueue:
             finally:
                 task.cancel()
             began = self._running.pop(key)
-            self._rest(key, max(loop.time() + _GAP_SECONDS, began + own.seconds / _MAX_SHARE))
+            self._rest(key, began + max(_GAP_SECONDS, own.seconds / _MAX_SHARE))
             self._finish(key, task)
 
     def _rest(self, key: Key, until: float) -> None:
-        self._rests_until[key] = until
-        asyncio.get_running_loop().call_at(until, self._rests_until.pop, key, None)
+        loop = asyncio.get_running_loop()
+        if until > loop.time():
+            self._rests_until[key] = until
+            loop.call_at(until, self._rests_until.pop, key, None)
 
     def _finish(self, key: Key, task: "asyncio.Future[float | None]") -> None:
         again = self._again.pop(key, None)

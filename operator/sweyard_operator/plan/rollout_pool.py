@@ -31,6 +31,8 @@ _STUCK_SECONDS = 60.0
 _STUCK_ON_LIVE_NODE_SECONDS = 300.0
 _LIFETIME_SHARE_IDLE = 0.25
 """A free sandbox older than this share of its lifetime is replaced: who claims it needs the rest."""
+_MAX_WRITES = 128
+"""Creations, and as many deletions, a pass: so that it takes about a second, and the next one sees what changed."""
 _RECHECK_SECONDS = 5.0
 _LATER_SECONDS = 30.0
 
@@ -57,7 +59,8 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     within_cap = wishes[: max(0, spec.replicas - census.total)]
     removals = _choose_removals(observed, census, supply, waiting=len(wishes) - len(within_cap))
     room = room_to_start(census, max_starting_per_node=observed.max_starting_per_node)
-    create = _build_pods(observed, within_cap[:room])
+    create = _build_pods(observed, within_cap[: min(room, _MAX_WRITES)])
+    delete = _pod_deletions(observed.namespace, removals)
     figures = Figures(
         wanted=len(wanted),
         demand=count_demand(demands, warm),
@@ -67,13 +70,14 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         removing=len(removals.surplus),
     )
     status = plan_status(observed, census, figures, now=now)
+    is_cut_short = max(len(create), len(delete)) >= _MAX_WRITES
     plan = Plan(
-        delete=(*_holder_deletions(observed.holders), *_pod_deletions(observed.namespace, removals)),
+        delete=(*_holder_deletions(observed.holders), *delete[:_MAX_WRITES]),
         apply=(build_network_policy(observed.owner, spec),),
         create=create,
         status=status,
         events=plan_events(observed.old_status, status),
-        requeue_after_seconds=_next_look_seconds(observed, census, supply),
+        requeue_after_seconds=0.0 if is_cut_short else _next_look_seconds(observed, census, supply),
     )
     condemned = {pod.uid: (pod, failure) for pod, failure in census.failed if failure is not None}
     return PoolPlan(

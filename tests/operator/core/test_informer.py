@@ -149,6 +149,18 @@ def test_a_late_reply_does_not_raise_the_dead() -> None:
     play(story)
 
 
+def test_a_late_reply_does_not_raise_what_a_list_buried() -> None:
+    async def story(caches: Caches, api: FakeApiServer, told: list[tuple[str, str]]) -> None:
+        api.lies.deaf_watches = True
+        reply = api.store.create(PODS, pod("a"))
+        api.store.remove((PODS, "ns", "a"))
+        await asyncio.sleep(700)
+        caches.remember(reply)
+        assert names(caches) == []
+
+    play(story)
+
+
 def test_watched_namespaces_only() -> None:
     async def story(caches: Caches, api: FakeApiServer, told: list[tuple[str, str]]) -> None:
         api.store.create(PODS, pod("a", namespace="ns"))

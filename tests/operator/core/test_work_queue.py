@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -145,3 +146,36 @@ def test_a_stuck_pass_shows() -> None:
         assert queue.longest_pass_seconds() == pytest.approx(700)
 
     play(reconcile, story)
+
+
+def test_the_more_a_pass_takes_of_the_loop_the_rarer_it_is() -> None:
+    starts: list[float] = []
+
+    async def reconcile(key: Key) -> None:
+        starts.append(asyncio.get_running_loop().time())
+        # A computation, as the loop sees it: its clock goes on, and nobody else was served.
+        asyncio.get_running_loop()._advance(0.5)  # type: ignore[attr-defined]
+
+    async def story(queue: WorkQueue) -> None:
+        for _ in range(3_000):
+            queue.add(A)
+            await asyncio.sleep(0.01)
+
+    play(reconcile, story)
+    assert min(later - earlier for earlier, later in pairwise(starts)) > 4.9
+
+
+def test_waiting_for_answers_makes_no_pass_rarer() -> None:
+    starts: list[float] = []
+
+    async def reconcile(key: Key) -> None:
+        starts.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(2.0)
+
+    async def story(queue: WorkQueue) -> None:
+        for _ in range(1_000):
+            queue.add(A)
+            await asyncio.sleep(0.02)
+
+    play(reconcile, story)
+    assert len(starts) >= 9
