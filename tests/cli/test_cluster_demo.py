@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from sweyard_api.resolve import resolve
-from sweyard_cli.demo.cluster_commands import shorten
+from sweyard_cli.demo.cluster_commands import Commands, shorten
 from sweyard_cli.demo.cluster_files import unpack
 from sweyard_cli.demo.cluster_install import chart_values, image_value
 from sweyard_cli.demo.cluster_run import SHORTER, shortened
@@ -34,6 +35,7 @@ def install(directory: Path, name: str, script: str) -> None:
         pytest.param("kind", {}, r"docker is not installed.*CLUSTER=native as root", id="no docker"),
         pytest.param("kind", {"docker": "exit 1"}, r"no Docker engine answers", id="no engine"),
         pytest.param("kind", {"docker": "exit 0"}, r"kind is not installed", id="no kind"),
+        pytest.param("kind", {"docker": "", "kind": "", "kubectl": ""}, r"helm is not installed", id="no helm"),
         pytest.param("existing", {}, r"kubectl is not installed", id="no kubectl"),
         pytest.param("existing", {"kubectl": "", "helm": ""}, r"needs REGISTRY", id="no registry"),
     ],
@@ -46,6 +48,33 @@ def test_a_choice_that_cannot_work_says_why_and_what_would(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=sentence):
         make_target(choice, CHECKOUT, tmp_path, registry="").check()
+
+
+KIND_SAYS = """
+Creating cluster "sweyard-demo" ...
+ * Ensuring node image (kindest/node:v1.37.0) ...
+ERROR: failed to create cluster: failed to pull image "kindest/node:v1.37.0@sha256:a1ed": command "docker pull" failed
+Command Output: Error response from daemon: dial tcp: lookup registry.example on 10.0.0.1:53: network is unreachable
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            KIND_SAYS,
+            r"^CLUSTER=kind: .* cannot pull .*, kindest/node:v1\.37\.0: .*CLUSTER=native .*CLUSTER=none.*$",
+        ),
+        ("ERROR: no space left", r"kind create cluster .* failed: ERROR: no space left"),
+    ],
+    ids=["node image", "anything else"],
+)
+def test_kind_that_makes_no_cluster_is_told_in_a_sentence(said: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "said").write_text(said)
+    install(tmp_path, "kind", f'[ "$1" = get ] || {{ /bin/cat {tmp_path}/said >&2; exit 1; }}')
+    commands = Commands(Console(quiet=True), {"PATH": str(tmp_path)})
+    with pytest.raises(UserError, match=sentence):
+        make_target("kind", CHECKOUT, tmp_path, registry="").start(commands)
 
 
 def test_native_without_root_names_the_other_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,18 +81,30 @@ class Kind:
         find_program("docker", remedy)
         if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
             raise UserError(f"CLUSTER=kind: no Docker engine answers (`docker version` fails): start it, {instead}")
-        find_program("kind", remedy)
-        find_program("kubectl", remedy)
+        for program in ("kind", "kubectl", "helm"):
+            find_program(program, remedy)
 
     def start(self, commands: Commands) -> Commands:
         if KIND_NAME not in commands.run("kind", "get", "clusters", shown=False).split():
-            config = kind_config(host_paths(self.checkout))
-            commands.run("kind", "create", "cluster", "--name", KIND_NAME, "--config", "-", input_text=config)
+            self._create(commands)
         self.state.mkdir(parents=True, exist_ok=True)
         kubeconfig = self.state / "kind.kubeconfig"
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(commands.run("kind", "get", "kubeconfig", "--name", KIND_NAME, shown=False))
         return commands.with_environment(KUBECONFIG=str(kubeconfig))
+
+    def _create(self, commands: Commands) -> None:
+        config = kind_config(host_paths(self.checkout))
+        try:
+            commands.run("kind", "create", "cluster", "--name", KIND_NAME, "--config", "-", input_text=config)
+        except UserError as error:
+            if (image := re.search(r'failed to pull image "([^"@]+)', str(error))) is None:
+                raise
+            raise UserError(
+                f"CLUSTER=kind: the Docker engine cannot pull the image of kind's nodes, {image[1]}: let it reach a "
+                f"registry that has it (`registry-mirrors`), or use CLUSTER=native as root on Linux; {OTHER_CHOICES}",
+                exit_code=1,
+            ) from error
 
     def bring(self, commands: Commands, images: Sequence[str]) -> list[str]:
         """Under tags made of the images' ids: a node keeps what it has of an unchanged name."""
