@@ -18,6 +18,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
+from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
@@ -40,10 +41,11 @@ def run_local(
     Raises InvalidSpecError, OutputTakenError, DatasetError and other user errors with a sentence; StoppedError after
     SIGTERM or SIGINT, with a checkpoint taken.
     """
-    from sweyard_trainer.run import run_training  # imports PyTorch
-
     spec = resolve(document["spec"])
     _claim_output(output, spec)
+    prepare_model(spec, output.resolve(), datasets, (variables or {}).get("HF_TOKEN"))
+    from sweyard_trainer.run import run_training  # imports PyTorch: what can be refused has been
+
     environment = local_environment(
         document, spec, output, datasets, variables or {}, allow_unisolated=allow_unisolated
     )

@@ -25,8 +25,6 @@ from sweyard_trainer.atomic_directory import atomic_directory, is_complete
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import TERMINATION_LOG, tell_why
-from sweyard_trainer.model.scratch import make_scratch_model
-from sweyard_trainer.model.tokenizer import learn_tokenizer
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.py")
 """What of a hub repository is needed."""
@@ -74,6 +72,10 @@ def task_texts(spec: TrainingRunSpec, tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def _make(spec: TrainingRunSpec, directory: Path, tasks: Sequence[Task]) -> None:
+    # Import PyTorch, which takes ten seconds; a refusal, or a model that is there, need not wait for it.
+    from sweyard_trainer.model.scratch import make_scratch_model
+    from sweyard_trainer.model.tokenizer import learn_tokenizer
+
     assert spec.model.scratch is not None
     length = spec.inference.max_model_len or spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
     tokenizer = learn_tokenizer(task_texts(spec, tasks), spec.model.scratch.vocabulary_size, length)

@@ -35,6 +35,7 @@ def test_both_ports_serve_until_sigterm(
         assert httpx.post(f"http://127.0.0.1:{admin}/sessions", json={"id": "a"}).status_code == 422
         session = {"id": "a", "token": "t", "temperature": 1.0, "seed": 0, "weight_version": 3}
         assert httpx.post(f"http://127.0.0.1:{admin}/sessions", json=session).status_code == 409
+        assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text(), "half a gigabyte that it does not need"
         assert "sweyard_gateway_sessions 0.0" in httpx.get(f"http://127.0.0.1:{admin}/metrics").text
     finally:
         process.terminate()

@@ -5,17 +5,21 @@ assistant message's content up to the next reply, found by rendering a two-messa
 directly behind the engine's own stop token, a special token, so tokenising the delta alone is exact.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from transformers import AutoTokenizer
+from transformers import PreTrainedTokenizerFast
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.errors import SweyardError
 
 PROBE_REPLY = "sweyard-probe-reply"
 """Content of the probe's assistant message; a word that no template changes."""
+
+GENERAL_CLASSES = {"PreTrainedTokenizerFast", "TokenizersBackend"}
+"""Names of the class that does what tokenizer.json says."""
 
 
 class TemplateUnfitError(SweyardError, ValueError):
@@ -47,7 +51,7 @@ class ChatRenderer:
     @classmethod
     def load(cls, directory: Path) -> "ChatRenderer":
         """From a directory in HF layout. Raises TemplateUnfitError."""
-        return cls(AutoTokenizer.from_pretrained(directory))
+        return cls(load_tokenizer(directory))
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
@@ -89,6 +93,16 @@ class ChatRenderer:
 
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """Of a directory in HF layout; PyTorch is imported only for a tokenizer that has a class of its own."""
+    config = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    if config.get("tokenizer_class") in GENERAL_CLASSES:
+        return cast(Tokenizer, PreTrainedTokenizerFast.from_pretrained(directory))
+    from transformers import AutoTokenizer
+
+    return cast(Tokenizer, AutoTokenizer.from_pretrained(directory))
 
 
 def _end_of_turn_id(tokenizer: Tokenizer) -> int:
