@@ -85,14 +85,8 @@ class Binaries:
                 progress.note(f"({len(lines)} packages, {line.strip()})")
         if process.returncode:
             raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
-        if programs == ["etcd"] or len(packages) == 1:
-            self._name_output(recipe, programs[0], output)
-
-    def _name_output(self, recipe: Recipe, program: str, output: Path) -> None:
-        """A main package in our own module's root is named after the module, not after the program."""
-        built = next(output.iterdir())
-        if built.name != program:
-            built.rename(output / program)
+        for program in programs:
+            (output / recipe.built_name(program)).rename(output / program)
 
     def go_environment(self) -> dict[str, str]:
         return {

@@ -1,5 +1,6 @@
 """One real node: namespaces held by a small first process, and in them containerd, kubelet, proxy and policy."""
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from .api import Api
 from .binaries import Binaries
 from .errors import ClusterError
 from .host_state import MOUNT_POINTS
-from .node_config import CONTAINERD_SOCKET, NodeFiles, own_directory
+from .node_config import CONTAINERD_SOCKET, STRICT_SPEC, NodeFiles, own_directory, strict_spec
 from .paths import ClusterPaths
 from .pki import issue, write_kubeconfig
 from .policy import kube_router_command, policy_enforced
@@ -119,6 +120,8 @@ class Node:
         for file, text in self.files.texts().items():
             (state / file).parent.mkdir(parents=True, exist_ok=True)
             (state / file).write_text(text)
+        default = subprocess.run([self.binaries.path("ctr"), "oci", "spec"], check=True, capture_output=True, text=True)
+        (state / STRICT_SPEC).write_text(strict_spec(default.stdout))
         issue(pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}",
               [f"IP:{self.spec.addresses.node(self.index)}", f"DNS:{self.name}"])  # fmt: skip
         for user, file in ((self.name, "kubelet"), ("kube-proxy", "kube-proxy"), ("kube-router", "kube-router")):

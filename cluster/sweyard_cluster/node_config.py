@@ -14,6 +14,10 @@ POD_PIDS_LIMIT = 2048
 MAX_PODS = 600
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PAUSE_IMAGE = "pause:1"
+STRICT_HANDLER = "strict"
+"""A second runtime handler beside the default one, for pods with a runtimeClassName."""
+STRICT_SPEC = "strict.json"
+STRICT_LIMITS = {"RLIMIT_NOFILE": 1024, "RLIMIT_CORE": 0}
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,20 @@ state = "/run/containerd"
     default_runtime_name = "runc"
     [{runtime}.containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+    [{runtime}.containerd.runtimes.{STRICT_HANDLER}]
+      runtime_type = "io.containerd.runc.v2"
+      base_runtime_spec = "{node.state}/{STRICT_SPEC}"
   [{runtime}.cni]
     bin_dirs = ["{CNI_PLUGINS}"]
     conf_dir = "{node.state}/cni"
 """
+
+
+def strict_spec(default: str) -> str:
+    """The runtime's default specification, with limits that no container of the class can raise."""
+    spec = json.loads(default)
+    spec["process"]["rlimits"] = [{"type": kind, "hard": most, "soft": most} for kind, most in STRICT_LIMITS.items()]
+    return json.dumps(spec)
 
 
 def kubelet_config(node: NodeFiles) -> str:

@@ -32,6 +32,11 @@ class Recipe:
     def files(self) -> list[Path]:
         return sorted(path for path in self.directory.iterdir() if path.is_file())
 
+    def built_name(self, program: str) -> str:
+        """What the Go tool calls the program: its package's last element, or our module's for a package of ours."""
+        package = self.packages[program]
+        return self.module if package == "." else package.rpartition("/")[2]
+
     def version(self) -> str:
         return pinned_version((self.directory / "go.mod").read_text(), self.pins) if self.pins else "1"
 

@@ -31,6 +31,11 @@ class Installation:
         self._task_images = task_images
         self._namespaces: list[str] = []
 
+    @property
+    def task_image(self) -> str:
+        """One that the cluster has."""
+        return next(iter(self._task_images.values()))
+
     def make_namespace(self) -> str:
         """One with the data set in it."""
         name = f"e2e-{uuid.uuid4().hex[:6]}"

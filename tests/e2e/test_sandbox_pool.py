@@ -1,0 +1,127 @@
+"""A RolloutPool on a real node: what its sandboxes can do, and what becomes of those that break."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.e2e.installation import Installation
+
+from sweyard_api.constants import API_VERSION
+from sweyard_cluster.node_config import POD_PIDS_LIMIT, STRICT_HANDLER, STRICT_LIMITS
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.pool.credentials import load_kubeconfig
+from sweyard_sandbox.pool.pool import Pool
+
+pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(900)]
+
+CLAIM_SECONDS = 120.0
+MEMORY = "192Mi"
+
+
+@pytest.fixture(scope="module")
+def namespace(installation: Installation) -> Iterator[str]:
+    """With a pool of three sandboxes under the node's second runtime handler."""
+    name = installation.make_namespace()
+    resources = {
+        "requests": {"cpu": "10m", "memory": "16Mi", "ephemeral-storage": "16Mi"},
+        "limits": {"memory": MEMORY, "ephemeral-storage": "1Gi"},
+    }
+    spec = {
+        "replicas": 4,
+        "warm": [{"image": installation.task_image, "replicas": 2}],
+        "runtimeClassName": STRICT_HANDLER,
+        "template": {"resources": resources},
+    }
+    pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "p"}, "spec": spec}
+    installation.kubectl("-n", name, "apply", "-f", "-", input_text=json.dumps(pool))
+    yield name
+    installation.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest_asyncio.fixture
+async def pool(cluster: TestCluster, namespace: str) -> AsyncIterator[Pool]:
+    async with await Pool.connect(
+        namespace=namespace, name="p", credentials=load_kubeconfig(cluster.kubeconfig)
+    ) as pool:
+        yield pool
+
+
+async def say(pool: Pool, image: str, *commands: str) -> list[str]:
+    async with pool.claim(image, deadline_seconds=CLAIM_SECONDS) as sandbox:
+        results = [await sandbox.run(command, timeout_seconds=60) for command in commands]
+    return [result.output.decode().strip() for result in results]
+
+
+async def test_a_sandbox_has_no_more_than_it_needs(installation: Installation, pool: Pool) -> None:
+    status = "grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status"
+    token, services, pids, files, names, privileges = await say(
+        pool,
+        installation.task_image,
+        "ls /var/run/secrets/kubernetes.io 2>&1 | head -1",
+        "env | grep -c _SERVICE_ || true",
+        "cat /sys/fs/cgroup/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids/pids.max",
+        "ulimit -n",
+        "grep -v '^#' /etc/resolv.conf",
+        status,
+    )
+    assert "No such file" in token
+    assert services == "0"
+    assert pids == str(POD_PIDS_LIMIT)
+    assert files == str(STRICT_LIMITS["RLIMIT_NOFILE"]), "the pod runs under its runtimeClassName"
+    assert "nameserver 127.0.0.1" in names
+    shown = dict(line.split(":\t") for line in privileges.splitlines())
+    assert (shown["NoNewPrivs"], shown["Seccomp"]) == ("1", "2")
+    chown, dac_override, fowner, kill, setgid, setuid = (1 << bit for bit in (0, 1, 3, 5, 6, 7))
+    assert int(shown["CapEff"], 16) & ~(chown | dac_override | fowner | kill | setgid | setuid) == 0
+
+
+async def test_a_sandbox_reaches_neither_the_api_server_nor_the_node(
+    installation: Installation, cluster: TestCluster, pool: Pool
+) -> None:
+    addresses = cluster.tool.spec(cluster.name).addresses
+    reach = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
+    targets = [("10.96.0.1", 443), (addresses.node(1), 10250), (addresses.registry.split(":")[0], 5000)]
+    said = await say(
+        pool,
+        installation.task_image,
+        *(f"python3 -c '{reach}' {host} {port} 2>&1 | tail -1 || true" for host, port in targets),
+    )
+    for answer in said:
+        assert "timed out" in answer or "refused" in answer or "unreachable" in answer, said
+
+
+EAT_MEMORY = "exec python3 -c 'kept = [bytearray(1 << 20) for _ in range(4096)]'"
+
+
+async def test_broken_sandboxes_are_named_to_their_holder_counted_and_replaced(
+    installation: Installation, namespace: str, pool: Pool
+) -> None:
+    reasons = []
+    for act in (eat_memory, evict):
+        sandbox = await pool.acquire(installation.task_image, deadline_seconds=CLAIM_SECONDS)
+        with pytest.raises(InfrastructureError) as failure:
+            await act(installation, namespace, sandbox)
+        reasons.append(failure.value.reason)
+        await sandbox.close()
+    assert reasons == [FailureReason.OOM_KILLED, FailureReason.EVICTED]
+    async with pool.claim_many([installation.task_image] * 2, deadline_seconds=CLAIM_SECONDS) as replaced:
+        assert len({sandbox.id for sandbox in replaced}) == 2
+
+
+async def eat_memory(_installation: Installation, _namespace: str, sandbox: Any) -> None:
+    await sandbox.run(EAT_MEMORY, timeout_seconds=60)
+    await sandbox.run("true", timeout_seconds=60)
+
+
+async def evict(installation: Installation, namespace: str, sandbox: Any) -> None:
+    metadata = {"name": sandbox.id, "namespace": namespace}
+    eviction = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
+    path = f"/api/v1/namespaces/{namespace}/pods/{sandbox.id}/eviction"
+    running = asyncio.create_task(sandbox.run("sleep 100", timeout_seconds=120))
+    await asyncio.sleep(1)
+    await asyncio.to_thread(installation.kubectl, "create", "--raw", path, "-f", "-", input_text=eviction)
+    await running
