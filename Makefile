@@ -33,7 +33,7 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 venv: $(VENV)/.complete ## Make the Python environment (.venv)
 
 .PHONY: demo
-demo: venv ## Train a small model to repair code; CLUSTER=none (6 min, default), native, kind or existing
+demo: venv ## Train a small model to repair code; CLUSTER=none (4 min, default), native, kind or existing
 	$(PY) -m sweyard_cli demo --cluster $(CLUSTER) --registry "$(REGISTRY)"
 
 .PHONY: lint
