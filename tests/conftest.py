@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.paths import Cache, cache_root
 from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import TestCluster, existing_cluster, shared_cluster
+
+# A busy machine is no failure.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sweyard_cli.report.choose import choose_attempts, clearest_group, most_telling_task
@@ -26,6 +26,8 @@ def key(task: str, outcome: str, group: str = "g", num_messages: int = 2) -> Att
 
 
 @given(numbers, numbers)
+@example(0.0, 5e-324)
+@example(3.0, 3.0)
 def test_ticks_enclose_the_values_and_are_few_and_even(low: float, high: float) -> None:
     low, high = min(low, high), max(low, high)
     if 0 < high - low < 1e-6 * max(abs(low), abs(high)):

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _ROUND = (1.0, 2.0, 5.0, 10.0)
+_SMALLEST_SPAN = 1e-9
+"""Relative; values that are closer are drawn as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Scale:
 
 def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """At most about `most` multiples of a round number that enclose low to high."""
-    if high <= low:
+    if high - low < _SMALLEST_SPAN * max(abs(low), abs(high), _SMALLEST_SPAN):
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
