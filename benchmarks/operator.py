@@ -34,7 +34,7 @@ IMAGE = "benchmark/none:1"
 NODES = 100
 REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
 _POLL_SECONDS = 1.0
-_DEADLINE_SECONDS = 400.0
+_DEADLINE_SECONDS = 1_200.0
 _SETTLE_SECONDS = 5.0
 
 
