@@ -40,7 +40,7 @@ from sweyard_sandbox.pool.pool import Pool
 
 _DEADLINE_SECONDS = 120.0
 _QUIET_SECONDS = 3.0
-_NODES = 100
+_NODES = 20
 
 
 class Stopwatch:

@@ -18,6 +18,8 @@ from sweyard_sandbox.pool.demand import Demand
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
 
+_NO_VALIDATION = {"fieldValidation": "Ignore"}
+"""Else the API server parses the pod twice, in search of unknown fields."""
 _RETRY_SECONDS = 0.5
 _ASK_AFTER_SECONDS = 0.1
 """Between an answer that got lost and the question how it went: a server in trouble is not hurried."""
@@ -154,7 +156,9 @@ class Claims:
     async def _patch(self, pod: SandboxPod) -> SandboxPod | None:
         patch = build_claim_patch(pod.uid, self._holder, self._wall_clock())
         try:
-            answer = await self._api.request("PATCH", f"{self._path}/{pod.name}", body=patch, content_type=JSON_PATCH)
+            answer = await self._api.request(
+                "PATCH", f"{self._path}/{pod.name}", body=patch, content_type=JSON_PATCH, params=_NO_VALIDATION
+            )
         except ApiError as error:
             return await self._handle_refusal(pod, error)
         except UnreachableError:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from sweyard_api.constants import API_VERSION
+from sweyard_api.constants import API_VERSION, LABEL_POOL
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
 from sweyard_sandbox.pool.waiting_reasons import Waiting, explain_waiting
 
@@ -22,13 +23,24 @@ async def ask_why(
 ) -> Waiting:
     """What a claim of `image` waits for now. Never raises: that the API server does not answer is an answer."""
     pool: dict[str, Any] | None = None
+    pending: list[SandboxPod] = []
     try:
+        pending = await _list_pending(api, namespace, name)
         pool = await api.request("GET", pool_path(namespace, name))
     except UnreachableError as error:
         watch_error = watch_error or str(error)
     except ApiError as error:
         if error.status != 404:
             watch_error = watch_error or str(error)
-    return explain_waiting(
-        image, pool=pool, counts=store.count(), starting=store.starting(image), watch_error=watch_error
-    )
+    counts = store.count()
+    if num_starting := counts.get("starting", 0) + len(pending):
+        counts["starting"] = num_starting
+    starting = [pod for pod in pending if pod.image == image]
+    return explain_waiting(image, pool=pool, counts=counts, starting=starting, watch_error=watch_error)
+
+
+async def _list_pending(api: ApiClient, namespace: str, name: str) -> list[SandboxPod]:
+    """Pods that are not running yet, at most as many as are worth reading."""
+    params = {"labelSelector": f"{LABEL_POOL}={name}", "fieldSelector": "status.phase=Pending", "limit": "500"}
+    answer = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", params=params)
+    return [parse_pod(item) for item in answer.get("items") or ()]

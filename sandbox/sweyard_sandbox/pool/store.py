@@ -88,10 +88,6 @@ class PodStore:
         """Pods that a holder has claimed."""
         return [pod for pod in self._pods.values() if pod.holder == holder]
 
-    def starting(self, image: str) -> list[SandboxPod]:
-        """Pods of `image` that are not Ready yet."""
-        return [pod for pod in self._pods.values() if pod.image == image and _state(pod) == "starting"]
-
     def count(self) -> dict[str, int]:
         """Pods by state, for messages."""
         counts = Counter(map(_state, self._pods.values()))

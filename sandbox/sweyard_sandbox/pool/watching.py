@@ -1,4 +1,4 @@
-"""PodWatch: what the API server says of the pool's pods, by list and watch."""
+"""PodWatch: what the API server says of the pool's running pods, by list and watch."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,8 @@ from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
 
+RUNNING = "status.phase=Running"
+"""Only these can be claimed. What each pod goes through before is told to the operator, not to every holder."""
 _WATCH_SECONDS = 240
 _SILENCE_SECONDS = 130.0
 """Two bookmarks, which come each minute, are missing: a silent watch is dead, whatever its socket says."""
@@ -48,7 +50,7 @@ class PodWatch:
         self.is_listed = asyncio.Event()
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._params = {"labelSelector": f"{LABEL_POOL}={pool}"}
+        self._params = {"labelSelector": f"{LABEL_POOL}={pool}", "fieldSelector": RUNNING}
         self._store = store
         self._listener = listener
         self._silence_seconds = silence_seconds

@@ -70,6 +70,7 @@ class LyingApi:
         image: str = "i:1",
         holder: str | None = "",
         ready: bool = True,
+        phase: str = "Running",
         tell: bool = True,
         **metadata: Any,
     ) -> str:
@@ -77,7 +78,7 @@ class LyingApi:
         pod = {
             "metadata": {"name": name, "labels": {"sweyard.dev/pool": "p"}, "annotations": annotations, **metadata},
             "spec": {"containers": [{"name": "sandbox", "image": image}]},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
         }
         return str(self.put(f"/api/v1/namespaces/default/pods/{name}", pod, tell=tell)["metadata"]["uid"])
 
@@ -107,6 +108,7 @@ class LyingApi:
             case _ if request.method == "GET" and request.path.endswith("/pods"):
                 self.num_lists += 1
                 pods = [value for path, value in self.objects.items() if path.startswith(request.path + "/")]
+                pods = [pod for pod in pods if is_selected(pod, request)]
                 return web.json_response({"items": pods, "metadata": {"resourceVersion": str(self._version)}})
             case _ if request.path not in self.objects:
                 return status(404, "NotFound", f"{request.path} not found")
@@ -154,11 +156,18 @@ class LyingApi:
                 queue.put_nowait(event)
         self.watchers.append(queue)
         try:
-            while (event := await queue.get()) is not None:
-                await response.write(json.dumps(event).encode() + b"\n")
+            while (told := await queue.get()) is not None:
+                kind = told["type"] if is_selected(told["object"], request) else "DELETED"
+                await response.write(json.dumps({**told, "type": kind}).encode() + b"\n")
         finally:
             self.watchers.remove(queue)
         return response
+
+
+def is_selected(item: dict[str, Any], request: web.Request) -> bool:
+    """By phase, the only field that is selected by here."""
+    wanted = request.query.get("fieldSelector", "").removeprefix("status.phase=")
+    return not wanted or item.get("status", {}).get("phase", wanted) == wanted
 
 
 def merge(old: Any, new: Any) -> Any:

@@ -1,37 +1,15 @@
 """Claims against an API server that lies."""
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.sandbox.pool_client import connect, eventually, status
 
-from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
 from sweyard_sandbox.pool.credentials import Credentials
 from sweyard_sandbox.pool.pool import Pool
-
-
-def status(code: int, reason: str = "", message: str = "") -> web.Response:
-    return web.json_response({"reason": reason, "message": message}, status=code)
-
-
-async def connect(credentials: Credentials, holder: str = "me", lease_seconds: int = 30) -> Pool:
-    return await Pool.connect(
-        namespace="default",
-        name="p",
-        credentials=credentials,
-        environment={},
-        holder=holder,
-        lease_seconds=lease_seconds,
-        rng=random.Random(1),
-    )
-
-
-async def eventually(condition: Any, seconds: float = 5.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_claim_is_one_write_and_releasing_is_deleting(api: Any, credentials: Credentials) -> None:
@@ -321,5 +299,53 @@ async def test_a_timeout_says_what_the_pool_waits_for(api: Any, credentials: Cre
         {"spec": {"replicas": 2}, "status": {"claimed": 2, "conditions": [condition]}},
     )
     async with await connect(credentials) as pool:
-        with pytest.raises(ClaimTimeoutError, match=r"cap of 2 .*ImagePull: i:1: manifest unknown"):
+        with pytest.raises(ClaimTimeoutError, match=r"cap of 2 .*ImagePull: i:1: manifest unknown") as caught:
             await pool.acquire("i:1", deadline_seconds=0.1)
+        assert caught.value.waited_for is WaitingReason.CAP_REACHED
+
+
+async def test_who_waits_can_ask_why(api: Any, credentials: Credentials) -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "SandboxesStarting", "message": "0 of 1"}
+    path = "/apis/sweyard.dev/v1alpha1/namespaces/default/rolloutpools/p"
+    api.put(path, {"spec": {"replicas": 2}, "status": {"conditions": [ready]}})
+    async with await connect(credentials) as pool:
+        task = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=10))
+        await eventually(lambda: pool.num_waiting("i:1") == 1)
+        assert (await pool.explain_waiting("i:1")).reason is WaitingReason.QUEUED
+        api.add_pod("p-0", phase="Pending", ready=False)
+        pulling = {"name": "sandbox", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}}
+        api.pod("p-0")["status"]["containerStatuses"] = [pulling]
+        waiting = await pool.explain_waiting("i:1")
+        assert waiting.reason is WaitingReason.IMAGE_PULL
+        assert "no such tag" in waiting.message
+        api.remove("/api/v1/namespaces/default/pods/p-0")
+        del api.objects[path]
+        assert (await pool.explain_waiting("i:1")).reason is WaitingReason.POOL_MISSING
+        api.lies.append(lambda request: status(503, "Unavailable") if "rolloutpools" in request.path else None)
+        assert (await pool.explain_waiting("i:1")).reason is WaitingReason.API_UNREACHABLE
+        api.add_pod("p-1")
+        assert (await task).name == "p-1"
+        assert pool.num_waiting("i:1") == 0
+
+
+async def test_who_lost_races_keeps_the_place_in_the_queue(api: Any, credentials: Credentials) -> None:
+    async with await connect(credentials) as pool:
+        tasks = [asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=10)) for _ in range(3)]
+        await eventually(lambda: pool.num_waiting("i:1") == 3)
+        stolen: list[str] = []
+
+        def steal(request: web.Request) -> web.Response | None:
+            name = request.path.rsplit("/", 1)[1]
+            if request.method == "PATCH" and name.startswith("p-") and len(stolen) < 2:
+                stolen.append(name)
+                return status(422, "Invalid", "the server rejected our request")
+            return None
+
+        api.lies.append(steal)
+        api.add_pod("p-0")
+        api.add_pod("p-1")
+        await eventually(lambda: pool.num_lost_races == 2)
+        await eventually(lambda: pool.num_waiting("i:1") == 3)
+        for number, task in enumerate(tasks):
+            api.add_pod(f"p-{number + 2}")
+            assert (await task).name == f"p-{number + 2}"

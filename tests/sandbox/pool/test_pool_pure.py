@@ -107,7 +107,8 @@ def test_the_image_is_the_one_that_was_asked_for() -> None:
     )
 )
 def test_a_pod_is_never_offered_twice_and_only_while_free(steps: list[tuple[str, int, str, bool]]) -> None:
-    store, taken, known = PodStore(random.Random(0)), set(), {}
+    store, taken = PodStore(random.Random(0)), set[str]()
+    known: dict[str, SandboxPod] = {}
     for verb, number, image, is_free in steps:
         uid = f"u{number}"
         if verb == "put":
@@ -175,8 +176,8 @@ async def test_tokens_are_fixed_read_from_a_file_or_asked_of_a_plugin(tmp_path: 
     assert await filed.token(1030) == "one"
     assert await filed.token(1061) == "two"
     script = 'echo "{\\"status\\": {\\"token\\": \\"$WHO\\"}}"'
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
-    plugin["env"] = [{"name": "WHO", "value": "me"}]  # type: ignore[assignment]
+    plugin: dict[str, Any] = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
+    plugin["env"] = [{"name": "WHO", "value": "me"}]
     asked = load_kubeconfig(write_kubeconfig(tmp_path / "c", {"exec": plugin}))
     assert await asked.token_source.token(0) == "me"
 
@@ -189,3 +190,98 @@ def test_a_missing_entry_is_named(tmp_path: Path) -> None:
 def test_outside_of_a_pod_there_are_no_credentials_of_one() -> None:
     with pytest.raises(CredentialsError, match="KUBERNETES_SERVICE_HOST"):
         load_in_cluster({})
+
+
+def condition(kind: str, status: str, reason: str) -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": f"words on {reason}"}
+
+
+def settled(*conditions: dict[str, str], claimed: int = 0) -> dict[str, Any]:
+    fine = condition("Ready", "True", "SandboxesReady")
+    return {"spec": {"replicas": 4}, "status": {"claimed": claimed, "conditions": [fine, *conditions]}}
+
+
+def waiting_pod(waits_for: WaitingReason, message: str = "") -> SandboxPod:
+    return SandboxPod("p", "u", "i:1", "", False, False, waits_for, message)
+
+
+QUOTA = condition("Degraded", "True", "QuotaExceeded")
+
+
+@pytest.mark.parametrize(
+    ("pool", "starting", "reason", "words"),
+    [
+        pytest.param(None, [], WaitingReason.POOL_MISSING, "no such RolloutPool", id="missing"),
+        pytest.param({"spec": {}}, [], WaitingReason.OPERATOR_SILENT, "is it running?", id="silent-operator"),
+        pytest.param(settled(claimed=4), [], WaitingReason.CAP_REACHED, "cap of 4", id="cap"),
+        pytest.param(
+            settled(condition("Progressing", "False", "AtCapacity")),
+            [],
+            WaitingReason.CAP_REACHED,
+            "words on AtCapacity",
+            id="cap-used-by-other-images",
+        ),
+        pytest.param(settled(QUOTA), [], WaitingReason.QUOTA_EXCEEDED, "words on QuotaExceeded", id="quota"),
+        pytest.param(
+            settled(condition("Degraded", "True", "Forbidden")), [], WaitingReason.FORBIDDEN, "words", id="forbidden"
+        ),
+        pytest.param(
+            settled(condition("Degraded", "True", "OOMKilled")), [], WaitingReason.FAILING, "words", id="failing"
+        ),
+        pytest.param(
+            settled(QUOTA),
+            [waiting_pod(WaitingReason.STARTING), waiting_pod(WaitingReason.UNSCHEDULABLE, "0/3 nodes")],
+            WaitingReason.UNSCHEDULABLE,
+            "0/3 nodes",
+            id="its-own-pods-first",
+        ),
+        pytest.param(settled(QUOTA), [waiting_pod(WaitingReason.PULLING)], WaitingReason.PULLING, "Pulling", id="pull"),
+        pytest.param(settled(), [], WaitingReason.QUEUED, "none", id="nothing-in-the-way"),
+    ],
+)
+def test_what_a_claim_waits_for_is_typed(
+    pool: dict[str, Any] | None, starting: list[SandboxPod], reason: WaitingReason, words: str
+) -> None:
+    waiting = explain_waiting("i:1", pool=pool, counts={}, starting=starting)
+    assert waiting.reason is reason
+    assert words in waiting.message
+
+
+def container_waiting(reason: str, *conditions: dict[str, str]) -> dict[str, Any]:
+    state = {"name": "sandbox", "state": {"waiting": {"reason": reason, "message": "said"}}}
+    return {"phase": "Pending", "conditions": list(conditions), "containerStatuses": [state]}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"phase": "Pending"}, WaitingReason.STARTING),
+        (
+            {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable")]},
+            WaitingReason.UNSCHEDULABLE,
+        ),
+        (container_waiting("ErrImagePull"), WaitingReason.IMAGE_PULL),
+        (container_waiting("ContainerCreating"), WaitingReason.STARTING),
+        (
+            container_waiting("ContainerCreating", condition("PodReadyToStartContainers", "True", "")),
+            WaitingReason.PULLING,
+        ),
+        (container_waiting("CreateContainerConfigError"), WaitingReason.FAILING),
+        ({"phase": "Running", "conditions": [condition("Ready", "True", "")]}, None),
+        ({"phase": "Failed"}, None),
+    ],
+    ids=["new", "unschedulable", "unpullable", "creating", "pulling", "failing", "ready", "ended"],
+)
+def test_what_a_pod_waits_for_is_read_from_its_status(status: dict[str, Any], reason: WaitingReason | None) -> None:
+    assert parse_pod(pod(status)).waits_for is reason
+
+
+async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old")
+    source = load_kubeconfig(write_kubeconfig(tmp_path / "a", {"tokenFile": "token"})).token_source
+    assert await source.token(1) == "old"
+    (tmp_path / "token").write_text("new")
+    assert await source.token(2) == "old"
+    assert source.forget()
+    assert await source.token(3) == "new"
+    assert not load_kubeconfig(write_kubeconfig(tmp_path / "b", {"token": "t"})).token_source.forget()
