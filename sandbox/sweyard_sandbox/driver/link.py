@@ -89,25 +89,29 @@ class DriverLink:
             self._reader.cancel()
 
     async def _read(self) -> None:
-        while True:
-            assert self._channel is not None
-            try:
-                while data := await self._channel.receive():
-                    for answer in self._parser.feed(data):
-                        if isinstance(answer, wire.Hello):  # a command killed the driver's loops
-                            await self.on_greeting()
-                        else:
-                            await self.on_answer(answer)
-            except (ChannelError, wire.WireError):
-                pass
-            self._connected.clear()
-            await self._channel.close()
-            try:
-                await self._reconnect()
-            except InfrastructureError as error:
-                self.give_up(error)
-                self.on_death(error)
-                return
+        try:
+            while True:
+                why = await self._read_stream()
+                self._connected.clear()
+                await self.break_off()
+                await self._reconnect(why)
+        except InfrastructureError as error:
+            self.give_up(error)
+            self.on_death(error)
+
+    async def _read_stream(self) -> str:
+        """Until it breaks; why."""
+        assert self._channel is not None
+        try:
+            while data := await self._channel.receive():
+                for answer in self._parser.feed(data):
+                    if isinstance(answer, wire.Hello):  # a command killed the driver's loops
+                        await self.on_greeting()
+                    else:
+                        await self.on_answer(answer)
+        except (ChannelError, wire.WireError) as error:
+            return str(error)
+        return "the stream ended"
 
     async def _connect(self) -> None:
         channel = await self.connector.connect()
@@ -124,8 +128,8 @@ class DriverLink:
         self._channel, self._parser = channel, parser
         self._connected.set()
 
-    async def _reconnect(self) -> None:
-        """A new stream. Raises InfrastructureError when there is no hope left."""
+    async def _reconnect(self, why: str) -> None:
+        """A new stream after the last one broke. Raises InfrastructureError when there is no hope left."""
         deadline, delay, last = self.clock() + self.reconnect_seconds, _FIRST_DELAY_SECONDS, ""
         while self.clock() < deadline:
             if (error := await self.connector.explain()) is not None:
@@ -140,8 +144,8 @@ class DriverLink:
             self.counters.reconnects += 1
             await self.on_greeting()
             return
-        words = f"could not be reached for {self.reconnect_seconds:.0f} s ({last})"
-        raise InfrastructureError(FailureReason.CHANNEL_LOST, f"the sandbox {words}")
+        words = f"{why}; the sandbox could not be reached for {self.reconnect_seconds:.0f} s ({last})"
+        raise InfrastructureError(FailureReason.CHANNEL_LOST, words)
 
     async def close(self) -> None:
         """Close the stream for good."""

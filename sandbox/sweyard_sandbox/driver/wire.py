@@ -1,8 +1,9 @@
 """Wire format of the driver: requests to bytes, bytes to answers. No I/O.
 
-driver.sh describes the format. Output has no length; it ends at a mark made of a secret that commands do not know.
+shell/common.sh describes it. Output has no length; it ends at a mark made of a secret that commands do not know.
 """
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ MAX_INLINE_COMMAND_BYTES = 100_000
 """Longer commands travel as a file: the kernel limits one argument to 128 KiB."""
 BOOTSTRAP = 'p=;while IFS= read -r l&&[ "$l" != \'#end\' ];do p="$p$l\n";done;eval "$p"'
 """`sh -c BOOTSTRAP` reads the driver from its input: so it needs no file, and no command line names its tools."""
+_PARTS = ("common.sh", "serve.sh", "worker.sh", "control.sh", "main.sh")
 _MAX_READ_BYTES = 4_096
 """Longer requests are sent raw: a shell reads lines from a stream byte by byte, a system call each."""
 _LONGEST_MARK_BYTES = 512
@@ -98,10 +100,16 @@ Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Dropped
 
 def encode_driver(secret: str, environment: dict[str, str]) -> bytes:
     """The program for BOOTSTRAP, followed by the secret of its marks and the exports that all commands get."""
-    program = resources.files("sweyard_sandbox.driver").joinpath("driver.sh").read_text("ascii")
-    lines = [line for line in program.splitlines() if not line.lstrip().startswith("#")]
     exports = "\n".join(encode_exports(environment)) or ":"
-    return ("\n".join(lines) + "\n#end\n" + f"init {secret} {_count_lines(exports)}\n{exports}\n").encode()
+    return (read_program() + f"#end\ninit {secret} {_count_lines(exports)}\n{exports}\n").encode()
+
+
+@functools.cache
+def read_program() -> str:
+    """The driver without its comments: each byte of it costs a system call where it is read."""
+    folder = resources.files("sweyard_sandbox.driver").joinpath("shell")
+    lines = [line for name in _PARTS for line in folder.joinpath(name).read_text("ascii").splitlines()]
+    return "".join(f"{line.strip()}\n" for line in lines if line and not line.lstrip().startswith("#"))
 
 
 def encode_exports(environment: dict[str, str]) -> list[str]:

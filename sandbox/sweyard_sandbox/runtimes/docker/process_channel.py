@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Self
 
 from sweyard_sandbox.driver.channel import ChannelError
 
@@ -15,7 +16,7 @@ class ProcessChannel:
         self._process = process
 
     @classmethod
-    async def start(cls, *words: str) -> "ProcessChannel":
+    async def start(cls, *words: str) -> Self:
         """Start a program."""
         pipe = asyncio.subprocess.PIPE
         return cls(
@@ -38,6 +39,8 @@ class ProcessChannel:
 
     async def close(self) -> None:
         """End the program."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
