@@ -246,6 +246,62 @@ async def test_everything_killed_but_the_files_is_a_killed_command(shells: Shell
     assert (await sandbox.run("echo next", timeout_seconds=10)).text == "next\n"
 
 
+async def test_a_request_that_lay_in_an_old_stream_is_not_run_late(
+    shells: Shells, sandbox: DriverSandbox, tmp_path: Path
+) -> None:
+    newer = DriverClient(shells, os.urandom(8).hex())
+    await newer.open()
+    stdin = shells.channels[0].process.stdin
+    assert stdin is not None
+    stdin.write(wire.encode_run("late", cap_bytes=1, prelude=":", command=f"echo late >>{tmp_path}/lines"))
+    stdin.write(wire.encode_line("kill", "late", "TERM"))  # answered behind the request, so that it was read
+    async with asyncio.timeout(10):
+        while not (tmp_path / "spool" / "late.dead").exists():
+            await asyncio.sleep(0.01)
+    result = await newer.run("sleep 0.1; echo newer", timeout_seconds=10, output_cap_bytes=100)
+    assert result.output == b"newer\n"
+    assert not (tmp_path / "lines").exists()
+    await newer.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"),
+    [
+        ('rm -rf "$SWEYARD_SPOOL"; echo out', 0),
+        ("setsid sleep 20 & echo out; kill -9 0", 137),
+        ("setsid sleep 20 & echo out; kill -9 $PPID; sleep 1; exit 3", None),
+        ("trap '' TERM HUP INT; echo out; kill -TERM 0; kill -HUP 0; kill -INT 0", 0),
+    ],
+    ids=["removes-the-spool", "kills-its-group", "kills-its-parent", "signals-its-group"],
+)
+async def test_a_command_that_harms_the_driver_is_answered(
+    sandbox: DriverSandbox, command: str, exit_code: int | None
+) -> None:
+    result = await sandbox.run(command, timeout_seconds=20)
+    assert not result.timed_out
+    assert result.output == b"out\n"
+    assert exit_code is None or result.exit_code == exit_code
+    for _ in range(2):
+        assert (await sandbox.run("echo next", timeout_seconds=20)).text == "next\n"
+
+
+async def test_commands_of_other_caps_take_turns(sandbox: DriverSandbox) -> None:
+    for cap in (10, 3_000_000, 1_000, 3_000_000, 10):
+        result = await sandbox.run("head -c 2000000 /dev/zero; echo end", timeout_seconds=20, output_cap_bytes=cap)
+        assert (len(result.output), result.truncated) == (min(cap, 2_000_004), cap < 2_000_004)
+
+
+async def test_a_cancelled_command_ends_though_it_was_hardly_begun(sandbox: DriverSandbox, tmp_path: Path) -> None:
+    for number in range(10):
+        task = asyncio.create_task(sandbox.run(f"sleep 5; echo {number} >>{tmp_path}/lines", timeout_seconds=20))
+        await asyncio.sleep(0.002 * number)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await sandbox.run("echo next", timeout_seconds=4)).text == "next\n"
+    assert not (tmp_path / "lines").exists()
+
+
 async def test_no_processes_are_left_over(shells: Shells, sandbox: DriverSandbox) -> None:
     def count() -> int:
         wanted = f"SWEYARD_SPOOL={shells.environment['SWEYARD_SPOOL']}".encode()
