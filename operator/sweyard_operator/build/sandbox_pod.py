@@ -47,10 +47,12 @@ def build_sandbox_pod(
     *,
     slot: int,
     image: str,
+    template: str | None = None,
     pull_from: str | None = None,
     avoided_nodes: tuple[str, ...] = (),
 ) -> Manifest:
-    """A free sandbox of `image` in a slot; `pull_from` is the image's name at a mirror."""
+    """A free sandbox of `image` in a slot; `pull_from` is the image's name at a mirror, `template` the spec's hash for
+    who makes many."""
     pod_spec = _build_pod_spec(spec, pull_from or image)
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
@@ -67,7 +69,7 @@ def build_sandbox_pod(
             "annotations": {
                 ANNOTATION_HOLDER: "",
                 ANNOTATION_IMAGE: image,
-                ANNOTATION_TEMPLATE_HASH: template_hash(spec),
+                ANNOTATION_TEMPLATE_HASH: template or template_hash(spec),
             },
             "ownerReferences": [owner_reference(owner)],
         },

@@ -154,12 +154,14 @@ def _holder_deletions(holders: Iterable[Holder]) -> tuple[Deletion, ...]:
 def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manifest, ...]:
     taken = {pod.slot for pod in observed.pods} | observed.blocked_slots
     slots = choose_slots(taken, cap=observed.spec.replicas, count=len(images))
+    template = template_hash(observed.spec)
     return tuple(
         build_sandbox_pod(
             observed.owner,
             observed.spec,
             slot=slot,
             image=image,
+            template=template,
             pull_from=mirrored(image, observed.mirrors),
             avoided_nodes=observed.avoided_nodes,
         )
