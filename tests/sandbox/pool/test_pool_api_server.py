@@ -28,14 +28,13 @@ class Pods:
     def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
         return self.cluster.kubectl("-n", self.namespace, *arguments, input_text=input_text)
 
-    def make(self, count: int) -> None:
-        items = [self._build(f"p-{number}") for number in range(count)]
+    def make(self, count: int, *, first: int = 0, ready: bool = True) -> None:
+        names = [f"p-{number}" for number in range(first, first + count)]
+        items = [self._build(name) for name in names]
         self.kubectl("apply", "-f", "-", input_text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        for number in range(count):
+        for name in names if ready else ():
             status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-            self.kubectl(
-                "patch", "pod", f"p-{number}", "--subresource=status", "--type=merge", "-p", json.dumps(status)
-            )
+            self.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps(status))
 
     def holders(self) -> list[str]:
         items = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
@@ -78,6 +77,34 @@ async def test_holders_race_and_every_pod_goes_to_one(pods: Pods) -> None:
         with pytest.raises(ClaimTimeoutError, match=r"12 claimed"):
             await first.acquire_pod("i:1", deadline_seconds=0.5)
     assert await asyncio.to_thread(pods.holders) == []
+
+
+async def test_batches_that_race_for_all_there_is_end_with_one_whole_and_one_with_nothing(pods: Pods) -> None:
+    await asyncio.to_thread(pods.make, 8)
+    async with await connect(pods, "a") as first, await connect(pods, "b") as second:
+        batches = [pool.acquire_pods(["i:1"] * 8, deadline_seconds=10) for pool in (first, second)]
+        ended = await asyncio.gather(*batches, return_exceptions=True)
+        assert sorted(isinstance(batch, ClaimTimeoutError) for batch in ended) == [False, True]
+        assert len(set(await asyncio.to_thread(pods.holders))) == 1
+
+
+async def test_a_pod_that_is_not_running_is_told_of_only_to_who_asks(pods: Pods) -> None:
+    async with await connect(pods, "holder") as pool:
+        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=60))
+        await asyncio.to_thread(pods.make, 1, ready=False)
+        assert "1 starting" in (await pool.explain_waiting("i:1")).message
+        assert not waiting.done()
+        await asyncio.to_thread(pods.make, 1, first=1)
+        assert (await waiting).name == "p-1"
+
+
+async def test_a_claim_that_took_effect_without_an_answer_is_given_back(pods: Pods) -> None:
+    """Another process of the holder's name made it: to the operator it looks held by a live holder."""
+    await asyncio.to_thread(pods.make, 2)
+    async with await connect(pods, "holder") as pool:
+        await asyncio.to_thread(pods.kubectl, "annotate", "--overwrite", "pod", "p-0", "sweyard.dev/holder=holder")
+        await asyncio.to_thread(pods.kubectl, "wait", "--for=delete", "pod/p-0", "--timeout=60s")
+        assert (await pool.acquire_pod("i:1", deadline_seconds=30)).name == "p-1"
 
 
 async def test_lease_and_demand_come_and_go(pods: Pods) -> None:

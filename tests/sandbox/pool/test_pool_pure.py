@@ -34,7 +34,7 @@ def disrupted(reason: str) -> dict[str, Any]:
     return {"phase": "Running", "conditions": [condition]}
 
 
-LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,7 @@ LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
             id="evicted",
         ),
         pytest.param(
-            pod(
-                {"phase": "Failed", "reason": "Evicted", "message": "exceeds its limit", **{}}
-                | terminated(exitCode=137)
-            ),
+            pod(terminated(exitCode=137) | {"reason": "Evicted", "message": "exceeds its limit"}),
             FailureReason.EVICTED,
             "exceeds its limit",
             id="evicted-with-a-dead-container",
