@@ -30,31 +30,38 @@ def names(command: Command) -> Iterator[list[str]]:
         command("down", "--name", name)
 
 
+@pytest.fixture(scope="module")
+def running(command: Command) -> Iterator[str]:
+    """The name of a cluster that is up, shared by tests that leave it so."""
+    name = f"own-{uuid.uuid4().hex[:6]}"
+    command("up", "--control-plane-only", "--name", name)
+    yield name
+    command("down", "--name", name)
+
+
 def process_ids(tool: Tool, name: str) -> dict[str, int]:
     processes = tool.processes(tool.cache.cluster(name))
     return {one: record.pid for one in processes.names() if (record := processes.running(one))}
 
 
-def test_up_again_changes_nothing(command: Command, names: list[str], cluster_tool: Tool) -> None:
-    command("up", "--control-plane-only", "--name", names[0])
-    first = process_ids(cluster_tool, names[0])
+def test_up_again_changes_nothing(command: Command, running: str, cluster_tool: Tool) -> None:
+    first = process_ids(cluster_tool, running)
     assert set(first) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-    command("up", "--control-plane-only", "--name", names[0])
-    assert process_ids(cluster_tool, names[0]) == first
+    command("up", "--control-plane-only", "--name", running)
+    assert process_ids(cluster_tool, running) == first
 
 
-def test_up_restarts_what_died_and_keeps_data(command: Command, names: list[str], cluster_tool: Tool) -> None:
-    command("up", "--control-plane-only", "--name", names[0])
-    cluster_tool.kubectl(names[0]).run("create", "namespace", "kept")
-    before = process_ids(cluster_tool, names[0])
+def test_up_restarts_what_died_and_keeps_data(command: Command, running: str, cluster_tool: Tool) -> None:
+    cluster_tool.kubectl(running).run("create", "namespace", "kept")
+    before = process_ids(cluster_tool, running)
     for name in ("etcd", "kube-apiserver"):
         os.kill(before[name], signal.SIGKILL)
     time.sleep(0.5)
-    command("up", "--control-plane-only", "--name", names[0])
-    after = process_ids(cluster_tool, names[0])
+    command("up", "--control-plane-only", "--name", running)
+    after = process_ids(cluster_tool, running)
     assert set(after) == set(before)
     assert after["etcd"] != before["etcd"]
-    cluster_tool.kubectl(names[0]).run("get", "namespace", "kept")
+    cluster_tool.kubectl(running).run("get", "namespace", "kept")
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.2, 3.0])
@@ -87,9 +94,9 @@ def test_parallel_clusters_do_not_disturb_each_other(command: Command, names: li
     assert names[0] not in [item["metadata"]["name"] for item in seen]
 
 
-def test_simulated_nodes_run_pods(command: Command, names: list[str], cluster_tool: Tool) -> None:
-    command("up", "--control-plane-only", "--fake-nodes", "3", "--name", names[0])
-    kubectl = cluster_tool.kubectl(names[0])
+def test_simulated_nodes_join_a_cluster_and_run_pods(command: Command, running: str, cluster_tool: Tool) -> None:
+    command("up", "--control-plane-only", "--fake-nodes", "3", "--name", running)
+    kubectl = cluster_tool.kubectl(running)
     kubectl.run("create", "deployment", "many", "--image=example.test/none:1", "--replicas=20")
     kubectl.run("rollout", "status", "deployment/many", "--timeout=60s")
 
