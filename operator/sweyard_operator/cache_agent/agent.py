@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
 from sweyard_operator.cache_agent.image_names import registry_host
-from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, plan_node
+from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, listed_bytes, plan_node
 from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, ImageState, NodeReport, PullFailure
 
 log = logging.getLogger(__name__)
@@ -134,8 +134,8 @@ class CacheAgent:
         )
 
     def _image_report(self, image: str, state: NodeState, plan: NodePlan) -> ImageReport:
-        if is_held(image, state.held):
-            return ImageReport(state=ImageState.CACHED)
+        if (num_bytes := listed_bytes(image, state.held)) is not None:
+            return ImageReport(state=ImageState.CACHED, num_bytes=num_bytes or None)
         if image in self._pulls:
             return ImageReport(state=ImageState.PULLING)
         if image in self._failures:

@@ -1,7 +1,7 @@
 """The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -39,8 +39,8 @@ class RegistryAuth:
 class ImageRuntime(Protocol):
     """What the agent needs of a container runtime."""
 
-    async def held_images(self) -> frozenset[str]:
-        """Every tag and digest the runtime can start without a pull."""
+    async def held_images(self) -> Mapping[str, int]:
+        """Every tag and digest the runtime can start without a pull, and the image's compressed bytes."""
         ...
 
     async def images_in_use(self) -> frozenset[str]:
@@ -71,10 +71,10 @@ class CriRuntime:
         """Lazily connect: a runtime that restarts is found again by gRPC itself."""
         return cls(grpc.aio.insecure_channel(f"unix://{socket_path}"))
 
-    async def held_images(self) -> frozenset[str]:
-        """Every tag and digest the runtime can start without a pull."""
+    async def held_images(self) -> Mapping[str, int]:
+        """Every tag and digest the runtime can start without a pull, and the image's compressed bytes."""
         reply = await self._call("ImageService/ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse)
-        return frozenset(name for image in reply.images for name in (*image.repo_tags, *image.repo_digests))
+        return {name: int(image.size) for image in reply.images for name in (*image.repo_tags, *image.repo_digests)}
 
     async def images_in_use(self) -> frozenset[str]:
         """Images of existing containers, as named by their pods and by id."""

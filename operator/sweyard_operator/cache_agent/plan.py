@@ -25,7 +25,8 @@ class NodePlan:
 class NodeState:
     """What the node says."""
 
-    held: frozenset[str]
+    held: Mapping[str, int]
+    """Bytes by name."""
     in_use: frozenset[str]
     used_bytes: int
     pulled: tuple[str, ...]
@@ -52,9 +53,14 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     )
 
 
-def is_held(image: str, held: frozenset[str]) -> bool:
+def is_held(image: str, held: Mapping[str, int]) -> bool:
     """True if the runtime lists this reference."""
-    return normalize(image) in held or image in held
+    return listed_bytes(image, held) is not None
+
+
+def listed_bytes(image: str, held: Mapping[str, int]) -> int | None:
+    """As the runtime lists this reference; None if it does not."""
+    return held.get(normalize(image), held.get(image))
 
 
 def _evictable(assignment: Assignment, state: NodeState) -> tuple[str, ...]:

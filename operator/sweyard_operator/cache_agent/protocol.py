@@ -53,6 +53,8 @@ class ImageReport(BaseModel):
     state: ImageState
     reason: PullFailure | None = None
     message: str = ""
+    num_bytes: int | None = None
+    """As the runtime lists it, once it is held: compressed, so good to weigh images by and for no budget."""
 
 
 class NodeReport(BaseModel):

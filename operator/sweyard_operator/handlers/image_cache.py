@@ -8,7 +8,14 @@ from sweyard_api.constants import LABEL_CACHE
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
-from sweyard_operator.observe.image_cache import ObservedCache, read_reports, usable_nodes, wanted_images
+from sweyard_operator.observe.image_cache import (
+    ObservedCache,
+    disk_bytes_of,
+    read_assigned,
+    read_reports,
+    usable_nodes,
+    wanted_images,
+)
 from sweyard_operator.plan.image_cache import plan_image_cache
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Plan
@@ -55,13 +62,16 @@ class ImageCacheController:
         source = None
         if spec.images_from is not None:
             source = await self._operator.cluster.find(CONFIG_MAPS, namespace, spec.images_from)
-        nodes = usable_nodes(caches.every(NODES), spec.node_selector)
+        every_node = caches.every(NODES)
+        nodes = usable_nodes(every_node, spec.node_selector)
         config_maps = tuple(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, name))
         return ObservedCache(
             images=tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source)),
             missing_source=spec.images_from if source is None else None,
             nodes=nodes,
             reports=read_reports(config_maps, nodes),
+            assigned=read_assigned(name, config_maps, nodes),
+            disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,
             pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
         )

@@ -1,12 +1,20 @@
 """What there is of an ImageCache: its nodes, their reports, its children."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pydantic import ValidationError
 
-from sweyard_operator.cache_agent.protocol import REPORT_KEY, NodeReport
+from sweyard_operator.cache_agent.protocol import (
+    ASSIGNMENT_KEY,
+    REPORT_KEY,
+    Assignment,
+    NodeReport,
+    assignment_name,
+)
 from sweyard_operator.observe.listed_images import listed_images
+from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.resources import Manifest, labels_of, name_of
 
 ROLE_ASSIGNMENT = "assignment"
@@ -15,6 +23,8 @@ LABEL_ROLE = "sweyard.dev/cache-role"
 """On a ConfigMap of a cache: assignment or report."""
 LABEL_HOLDS = "sweyard.dev/cache-node"
 """On a holding pod of mode `pods`: hash of its node and images."""
+_PARSED = 8_192
+"""Reports, and as many assignments, to remember."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,10 @@ class ObservedCache:
     """Assignments and reports that exist, also of nodes that are gone."""
     pods: tuple[Manifest, ...]
     """Agent pods, or the pods that hold images in mode `pods`."""
+    assigned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node: what its agent was last told to hold."""
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
+    """By node: size of the disk that pods and images are on, as far as it is known."""
 
 
 def usable_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tuple[str, ...]:
@@ -55,14 +69,47 @@ def wanted_images(inline: Iterable[str], source: Manifest | None) -> tuple[str, 
 
 def read_reports(config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, NodeReport]:
     """Reports by node. One that cannot be read counts as absent: its agent writes it anew."""
-    wanted, found = set(nodes), {}
-    for config_map in config_maps:
-        if labels_of(config_map).get(LABEL_ROLE) != ROLE_REPORT:
-            continue
-        try:
-            report = NodeReport.model_validate_json((config_map.get("data") or {}).get(REPORT_KEY, ""))
-        except ValidationError:
-            continue
-        if report.node in wanted:
-            found[report.node] = report
-    return found
+    wanted = set(nodes)
+    texts = _data_of(config_maps, ROLE_REPORT, REPORT_KEY)
+    reports = (report for report in map(_parse_report, texts.values()) if report is not None)
+    return {report.node: report for report in reports if report.node in wanted}
+
+
+def read_assigned(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What each node was last told to hold. An assignment that cannot be read counts as absent: it is written anew."""
+    texts = _data_of(config_maps, ROLE_ASSIGNMENT, ASSIGNMENT_KEY)
+    found = {node: _parse_assignment(texts.get(assignment_name(cache, node), "")) for node in nodes}
+    return {node: assignment.images for node, assignment in found.items() if assignment is not None}
+
+
+def _data_of(config_maps: Iterable[Manifest], role: str, key: str) -> dict[str, str]:
+    """By name of the ConfigMap."""
+    of_role = (item for item in config_maps if labels_of(item).get(LABEL_ROLE) == role)
+    return {name_of(item): (item.get("data") or {}).get(key, "") for item in of_role}
+
+
+# A pass over 1,000 nodes reads 1,000 texts, of which one has changed.
+@lru_cache(maxsize=_PARSED)
+def _parse_report(text: str) -> NodeReport | None:
+    try:
+        return NodeReport.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+@lru_cache(maxsize=_PARSED)
+def _parse_assignment(text: str) -> Assignment | None:
+    try:
+        return Assignment.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def disk_bytes_of(nodes: Iterable[Manifest]) -> dict[str, int]:
+    """Size of each node's disk, where its kubelet tells."""
+    capacities = {name_of(node): ((node.get("status") or {}).get("capacity") or {}) for node in nodes}
+    return {
+        name: int(parse_quantity(capacity["ephemeral-storage"]))
+        for name, capacity in capacities.items()
+        if "ephemeral-storage" in capacity
+    }

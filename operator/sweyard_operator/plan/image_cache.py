@@ -4,7 +4,7 @@ Invariants: each image is assigned to min(copies, nodes) usable nodes; nodes tha
 status never outgrows an object (failures are capped).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,10 +14,10 @@ from sweyard_operator.build.cache_pods import build_holding_pods
 from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assignment_name, report_name
 from sweyard_operator.conditions import Condition, merge_conditions, moved_conditions
 from sweyard_operator.observe.image_cache import ObservedCache
+from sweyard_operator.plan.image_inputs import placement_inputs, plan_budgets
 from sweyard_operator.plan.image_reports import CacheTotals, add_up, reports_of_pods
 from sweyard_operator.plan.placement import place
 from sweyard_operator.plan.plan import Deletion, Event, Plan
-from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.resources import CONFIG_MAPS, PODS, Manifest, Resource, name_of
 
 
@@ -26,16 +26,18 @@ def plan_image_cache(
 ) -> Plan:
     """What to apply, create and delete, and the status to show."""
     copies = len(observed.nodes) if spec.copies == "all" else int(spec.copies)
-    placement = place(observed.images, observed.nodes, copies)
     is_agent = spec.mode == "agent"
     reports = observed.reports if is_agent else reports_of_pods(observed.pods)
+    budgets = plan_budgets(spec, observed)
+    images, nodes = placement_inputs(observed, reports, budgets)
+    placement = place(images, nodes, copies)
     totals = add_up(placement, reports)
     pods = [pod for node, images in placement.items() for pod in build_holding_pods(cache, spec, node, images)]
     conditions = _conditions(observed, totals)
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
         delete=tuple(_stale(cache, observed, [] if is_agent else pods)),
-        apply=tuple(_agent_manifests(cache, spec, placement, agent_image) if is_agent and copies else ()),
+        apply=tuple(_agent_manifests(cache, spec, placement, budgets, agent_image) if is_agent and copies else ()),
         create=() if is_agent else tuple(pods),
         status=_status(
             cache, observed, totals, merge_conditions(old, conditions, generation=_generation(cache), now=now)
@@ -45,14 +47,16 @@ def plan_image_cache(
 
 
 def _agent_manifests(
-    cache: Manifest, spec: ImageCacheSpec, placement: dict[str, tuple[str, ...]], agent_image: str
+    cache: Manifest,
+    spec: ImageCacheSpec,
+    placement: Mapping[str, tuple[str, ...]],
+    budgets: Mapping[str, int],
+    agent_image: str,
 ) -> list[dict[str, Any]]:
-    budget = None if spec.disk_budget is None else int(parse_quantity(spec.disk_budget))
+    num_pulls = spec.max_parallel_pulls_per_node
     assignments = [
         build_assignment(
-            cache,
-            node,
-            Assignment(images=images, max_parallel_pulls=spec.max_parallel_pulls_per_node, disk_budget_bytes=budget),
+            cache, node, Assignment(images=images, max_parallel_pulls=num_pulls, disk_budget_bytes=budgets.get(node))
         )
         for node, images in placement.items()
     ]

@@ -1,33 +1,106 @@
-"""Which image goes to which nodes: rendezvous hashing with a bounded load.
+"""Which image goes to which nodes, so that little moves when nodes come and go.
 
-Rendezvous (highest random weight, Thaler and Ravishankar 1998) keeps images where they are when nodes come and go; the
-bound (Mirrokni et al., arXiv 1608.01350) keeps any node from holding much more than its share.
+What a node holds stays there. What no node holds goes to nodes of its family, else to the next on a ring, all with a
+bounded load in bytes (Mirrokni et al., arXiv 1608.01350). Only what is above the bound moves.
+
+Invariants: each image is on min(copies, nodes) nodes; no node stays above LOAD_BOUND times the mean of its share, by
+more than one image, while a lighter one could take what is too much; planned again from its own result, nothing moves.
 """
 
-import math
-from collections.abc import Sequence
-from hashlib import blake2b
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-LOAD_BOUND = 1.1
-"""No node gets more than this times the mean, rounded up."""
+from sweyard_operator.plan.image_family import family_of
+from sweyard_operator.plan.image_fill import Fill
+from sweyard_operator.plan.image_loads import Loads, Weighed
+from sweyard_operator.plan.image_relief import relieve
+from sweyard_operator.plan.image_ring import Ring
+
+LOAD_BOUND = 1.15
+"""What a node holds stays until it is more than this times the mean, and more than one image above the mean: of few
+images a node, one that must go somewhere goes where it fits best, and nobody moves for it."""
+FRESH_BOUND = 1.08
+"""What is not on a node's disk yet goes elsewhere where it would make more than this times the mean."""
 
 
-def place(images: Sequence[str], nodes: Sequence[str], copies: int) -> dict[str, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class CacheImage:
+    """One image to place."""
+
+    name: str
+    num_bytes: int | None = None
+    """Of the whole image; None while nobody has said."""
+    shared_bytes: int = 0
+    """Of these, in layers that its whole family has."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheNode:
+    """One node to place images on."""
+
+    name: str
+    budget_bytes: int | None = None
+    """What it may spend on images; None for as much as the others on average."""
+    held: Collection[str] = ()
+    """Images on its disk."""
+    assigned: Collection[str] = ()
+    """Images it has been told to hold."""
+
+
+def place(images: Sequence[CacheImage], nodes: Sequence[CacheNode], copies: int) -> dict[str, tuple[str, ...]]:
     """Node to its images, in the order given (order of need). More copies than nodes means every node."""
-    placed: dict[str, list[str]] = {node: [] for node in nodes}
-    if not nodes or copies <= 0:
-        return {node: () for node in nodes}
-    copies = min(copies, len(nodes))
-    bound = math.ceil(LOAD_BOUND * len(images) * copies / len(nodes))
+    names = tuple(image.name for image in images)
+    if not nodes or not images or copies <= 0:
+        return {node.name: () for node in nodes}
+    if copies >= len(nodes):
+        return {node.name: names for node in nodes}
+    families = sorted({family_of(name) for name in names})
+    shares = _share_out(nodes)
+    loads = Loads(_weigh(images, families), shares, copies)
+    kept = _keep(loads, names, nodes, copies)
+    if sum(map(len, loads.holders)) < copies * len(images):
+        Fill(loads, Ring([node.name for node in nodes], shares), families, copies).run()
+    are_known = len({image.num_bytes is None for image in images}) == 1
+    relieve(loads, FRESH_BOUND, kept)
+    # While sizes are guesses for some, nothing that was pulled moves for their sake.
+    if are_known:
+        largest = max(weighed.num_bytes for weighed in loads.images)
+        relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest)
+    return {node.name: tuple(names[image] for image in sorted(loads.held[i])) for i, node in enumerate(nodes)}
+
+
+def _weigh(images: Sequence[CacheImage], families: Sequence[str]) -> list[Weighed]:
+    known = [image.num_bytes for image in images if image.num_bytes is not None]
+    usual = max(1, sum(known) // len(known)) if known else 1
+    numbers = {family: number for number, family in enumerate(families)}
+    weighed = []
     for image in images:
-        ranked = sorted(nodes, key=lambda node: _weight(image, node), reverse=True)
-        fitting = [node for node in ranked if len(placed[node]) < bound]
-        # Full nodes come last: an image is never left out for the sake of balance.
-        chosen = (fitting + [node for node in ranked if node not in fitting])[:copies]
-        for node in chosen:
-            placed[node].append(image)
-    return {node: tuple(found) for node, found in placed.items()}
+        num_bytes = usual if image.num_bytes is None else max(1, image.num_bytes)
+        shared_bytes = min(image.shared_bytes, num_bytes - 1)
+        weighed.append(Weighed(numbers[family_of(image.name)], num_bytes - shared_bytes, shared_bytes))
+    return weighed
 
 
-def _weight(image: str, node: str) -> bytes:
-    return blake2b(f"{image}\0{node}".encode(), digest_size=8).digest()
+def _share_out(nodes: Sequence[CacheNode]) -> list[float]:
+    """1.0 on average; a node without a budget of its own has the average."""
+    known = [node.budget_bytes for node in nodes if node.budget_bytes is not None]
+    usual = max(1.0, sum(known) / len(known)) if known else 1.0
+    budgets = [usual if node.budget_bytes is None else max(1.0, float(node.budget_bytes)) for node in nodes]
+    mean = sum(budgets) / len(budgets)
+    return [budget / mean for budget in budgets]
+
+
+def _keep(loads: Loads, names: Sequence[str], nodes: Sequence[CacheNode], copies: int) -> set[tuple[int, int]]:
+    """Leave copies where they are, first those on disk, then those told of; returns those on disk."""
+    numbers = {name: number for number, name in enumerate(names)}
+    kept = set()
+    for is_held in (True, False):
+        for node, state in enumerate(nodes):
+            for name in state.held if is_held else state.assigned:
+                image = numbers.get(name)
+                if image is None or node in loads.holders[image] or len(loads.holders[image]) >= copies:
+                    continue
+                loads.put(node, image)
+                if is_held:
+                    kept.add((node, image))
+    return kept

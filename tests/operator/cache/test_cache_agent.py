@@ -27,8 +27,8 @@ class FakeNode:
     num_writes: int = 0
     now: float = 0.0
 
-    async def held_images(self) -> frozenset[str]:
-        return frozenset(self.held)
+    async def held_images(self) -> dict[str, int]:
+        return dict.fromkeys(self.held, 1_000)
 
     async def images_in_use(self) -> frozenset[str]:
         return frozenset(self.in_use)
@@ -75,7 +75,7 @@ async def test_pulls_keep_the_order_of_need_and_the_limit() -> None:
     assert node.pulls == ["a:1"]
     said = await passes(agent, 4)
     assert node.pulls == ["a:1", "b:1", "c:1"]
-    assert {report.state for report in said.images.values()} == {ImageState.CACHED}
+    assert {(report.state, report.num_bytes) for report in said.images.values()} == {(ImageState.CACHED, 1_000)}
 
 
 async def test_a_settled_node_writes_nothing() -> None:

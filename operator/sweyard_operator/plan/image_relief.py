@@ -1,0 +1,48 @@
+"""What must leave nodes that hold too much, and nothing else."""
+
+import heapq
+from collections.abc import Set
+
+from sweyard_operator.plan.image_loads import Loads
+
+_LEAST_GAIN = 1e-9
+"""Relative: what rounding could give back is no gain."""
+
+
+def relieve(loads: Loads, bound: float, kept: Set[tuple[int, int]], *, coarseness_bytes: int = 0) -> None:
+    """Move copies, but for those `kept`, off nodes above `bound` times the mean to the lightest, while that helps.
+
+    A node that is above the mean by no more than `coarseness_bytes` is left alone.
+
+    Each move leaves both its nodes below where the fuller one was: so this ends, and done again it would do nothing.
+    """
+    heavy = [(-loads.load(node), node) for node in range(len(loads.shares))]
+    heapq.heapify(heavy)
+    while heavy:
+        negative, node = heapq.heappop(heavy)
+        load = loads.load(node)
+        if -negative != load:
+            continue
+        if load <= bound * loads.mean():
+            return
+        if load <= loads.mean() + coarseness_bytes / loads.shares[node]:
+            continue
+        target = _move_one(loads, node, kept)
+        if target is not None:
+            for changed in (node, target):
+                heapq.heappush(heavy, (-loads.load(changed), changed))
+
+
+def _move_one(loads: Loads, node: int, kept: Set[tuple[int, int]]) -> int | None:
+    """Move what is needed last of what may move; returns whereto."""
+    limit = loads.load(node) * (1.0 - _LEAST_GAIN)
+    for image in sorted(loads.held[node], reverse=True):
+        if (node, image) in kept or len(loads.holders[image]) == len(loads.shares):
+            continue
+        target = loads.find_lightest(image)
+        after = loads.load(target, loads.added_bytes(target, image))
+        if after < limit and loads.load(node, -loads.freed_bytes(node, image)) < limit:
+            loads.take(node, image)
+            loads.put(target, image)
+            return target
+    return None
