@@ -12,6 +12,8 @@ class FlakyProxy:
         self.port = 0
         self.num_idle_drops = 0
         self.is_down = False
+        self.is_frozen = False
+        """Connections stay open and nothing passes, as when a machine between has lost its power."""
         self._target = (host, port)
         self._idle_seconds = idle_seconds
         self._open: set[asyncio.Task[None]] = set()
@@ -50,6 +52,8 @@ class FlakyProxy:
 
         async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
             while data := await source.read(65536):
+                while self.is_frozen:
+                    await asyncio.sleep(0.05)
                 last[0] = time.monotonic()
                 sink.write(data)
                 await sink.drain()

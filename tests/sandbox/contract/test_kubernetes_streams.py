@@ -71,6 +71,20 @@ async def test_an_outage_of_the_api_server_in_mid_command_loses_nothing(
         assert (await sandbox.run("cat /tmp/lines", timeout_seconds=20)).text == "line\n"
 
 
+async def test_a_connection_that_hangs_is_given_up_and_loses_nothing(
+    stock: PodStock, pool: Pool, proxy: FlakyProxy
+) -> None:
+    stock.take()
+    async with pool.claim(stock.image, deadline_seconds=60) as sandbox:
+        task = asyncio.create_task(sandbox.run("sleep 1; echo line >>/tmp/lines; cat /tmp/lines", timeout_seconds=60))
+        await asyncio.sleep(0.5)
+        proxy.is_frozen = True
+        await asyncio.sleep(2 * IDLE_SECONDS)
+        proxy.is_frozen = False
+        assert (await task).text == "line\n"
+        assert sandbox.client.counters.reconnects >= 1
+
+
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
 async def test_large_output_over_an_outage_is_whole(stock: PodStock, pool: Pool, proxy: FlakyProxy, size: int) -> None:
     stock.take()

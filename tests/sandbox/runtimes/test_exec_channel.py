@@ -1,6 +1,7 @@
 """A pod's stream over a real websocket: how it ends, and what a command is told of it."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -198,6 +199,23 @@ async def test_closing_says_that_input_has_ended(server: ExecServer, api: ApiCli
     await channel.close()
     assert server.half_closed == said
     assert await channel.receive() == b""
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+async def test_closing_a_broken_stream_leaves_no_connection(
+    server: ExecServer, api: ApiClient, is_noticed: bool
+) -> None:
+    channel = await open_exec(api, "ns", "pod", "sandbox", ["cat"], heartbeat_seconds=5)
+    await channel.send(b"text")
+    await channel.receive()
+    server.cut(None)
+    if is_noticed:
+        assert await channel.receive() == b""
+    else:
+        await asyncio.sleep(0.05)  # the socket knows, the websocket not yet
+    await channel.close()
+    del channel
+    gc.collect()  # an unclosed connection is a warning, and warnings are errors
 
 
 @pytest.mark.parametrize(

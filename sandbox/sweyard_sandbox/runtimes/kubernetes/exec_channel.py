@@ -6,6 +6,7 @@ wait here, and `send` waits while the socket takes no more, so memory stays boun
 """
 
 import asyncio
+import contextlib
 import json
 import re
 
@@ -87,13 +88,13 @@ class ExecChannel:
 
     async def close(self) -> None:
         """Close, stdin first where the protocol can say so; what does not answer is dropped."""
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                if self._websocket.protocol == _V5 and not self._websocket.closed:
+        if self._websocket.protocol == _V5 and not self._websocket.closed:
+            with contextlib.suppress(TimeoutError, aiohttp.ClientError, ConnectionError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._websocket.send_bytes(bytes([_CLOSE, _STDIN]))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._websocket.close()
-        except (TimeoutError, aiohttp.ClientError, ConnectionError):
-            return
 
 
 def raise_for_status(data: bytes) -> None:
