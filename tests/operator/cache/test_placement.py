@@ -1,10 +1,11 @@
 """Placement: on enough nodes, within the bound, where the images are already; families together, steps apart."""
 
-import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from benchmarks.image_cache import measure_case
+from benchmarks.image_world import bytes_on_disk, make_images
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_operator.plan.image_family import family_of
@@ -25,24 +26,9 @@ def nodes_of(count: int, placed: Placed | None = None, *, key: str = "held") -> 
     return [CacheNode(name, **{key: (placed or {}).get(name, ())}) for name in names]
 
 
-def realistic_images(count: int, num_families: int = 40, seed: int = 0) -> list[CacheImage]:
-    rng = random.Random(seed)
-    shared = [int(rng.uniform(0.3, 1.0) * GB) for _ in range(num_families)]
-    families = [rng.randrange(num_families) for _ in range(count)]
-    sizes = [min(4.0, max(1.0, rng.lognormvariate(0.6, 0.35))) for _ in families]
-    return [
-        CacheImage(f"reg.io/f{family}:{i}", int(size * GB), min(shared[family], int(size * GB / 2)))
-        for i, (family, size) in enumerate(zip(families, sizes, strict=True))
-    ]
-
-
-def bytes_on(names: Sequence[str], images: Sequence[CacheImage]) -> int:
-    """What a node's disk holds: the layers of a family once."""
-    held = [image for image in images if image.name in set(names)]
-    shared = {family_of(image.name): 0 for image in held}
-    for image in held:
-        shared[family_of(image.name)] = max(shared[family_of(image.name)], image.shared_bytes)
-    return sum(image.num_bytes - image.shared_bytes for image in held if image.num_bytes) + sum(shared.values())
+def loads_of(placed: Placed, images: Sequence[CacheImage]) -> list[int]:
+    by_name = {image.name: image for image in images}
+    return [bytes_on_disk([by_name[name] for name in names]) for names in placed.values()]
 
 
 def moves(before: Placed, after: Placed) -> int:
@@ -61,7 +47,6 @@ def test_each_image_is_on_as_many_nodes_as_asked_for_in_order_of_need(
     assert all(list(names) == [name for name in order if name in names] for names in placed.values())
 
 
-@settings(max_examples=200)
 @given(sizes=SIZES, num_nodes=st.integers(1, 7), copies=st.integers(1, 3), key=st.sampled_from(["held", "assigned"]))
 def test_planned_again_nothing_moves(sizes: list[tuple[int, int]], num_nodes: int, copies: int, key: str) -> None:
     images = images_of(sizes)
@@ -69,19 +54,17 @@ def test_planned_again_nothing_moves(sizes: list[tuple[int, int]], num_nodes: in
     assert place(images, nodes_of(num_nodes, placed, key=key), copies) == placed
 
 
-@settings(max_examples=200)
 @given(sizes=SIZES, num_nodes=st.integers(2, 7), copies=st.integers(1, 3))
 def test_no_node_is_above_the_bound_by_more_than_one_image(
     sizes: list[tuple[int, int]], num_nodes: int, copies: int
 ) -> None:
     images = images_of(sizes)
     placed = place(images, nodes_of(num_nodes), copies)
-    loads = [bytes_on(names, images) for names in placed.values()]
+    loads = loads_of(placed, images)
     mean, largest = sum(loads) / num_nodes, max((image.num_bytes or 0 for image in images), default=0)
     assert max(loads) <= max(LOAD_BOUND * mean, mean + largest)
 
 
-@settings(max_examples=200)
 @given(sizes=SIZES, num_nodes=st.integers(2, 7), copies=st.integers(1, 3))
 def test_a_node_that_leaves_moves_its_own_copies_alone(
     sizes: list[tuple[int, int]], num_nodes: int, copies: int
@@ -94,18 +77,17 @@ def test_a_node_that_leaves_moves_its_own_copies_alone(
 
 
 def test_what_is_pulled_moves_to_an_added_node_only_if_it_is_above_the_bound() -> None:
-    images = realistic_images(400)
+    images = make_images(400, num_families=40, seed=0)
     before = place(images, nodes_of(20), 2)
     assert moves(before, place(images, nodes_of(21, before), 2)) == 0
     doubled = place(images, nodes_of(40, before), 2)
-    loads = [bytes_on(names, images) for names in doubled.values()]
+    loads = loads_of(doubled, images)
     assert max(loads) <= LOAD_BOUND * sum(loads) / 40
-    old = [bytes_on(doubled[f"n{i}"], images) for i in range(20)]
-    assert min(old) > sum(loads) / 40, "old nodes give no more than they must"
+    assert min(loads[:20]) > sum(loads) / 40, "old nodes give no more than they must"
 
 
 def test_a_lost_copy_of_what_another_node_still_holds_by_chance_is_not_pulled_again() -> None:
-    images = realistic_images(12)
+    images = make_images(12, num_families=40, seed=0)
     before = place(images, nodes_of(4), 1)
     extra = images[0].name
     holders = [node for node, names in before.items() if extra in names]
@@ -115,15 +97,16 @@ def test_a_lost_copy_of_what_another_node_still_holds_by_chance_is_not_pulled_ag
     assert extra in place(images, nodes, 1)[other]
 
 
-@pytest.mark.parametrize(("num_nodes", "copies"), [(100, 1), (100, 5), (300, 2), (1_000, 1)])
-def test_thousands_of_images_are_balanced_in_bytes(num_nodes: int, copies: int) -> None:
-    images = realistic_images(4_578)
-    by_name = {image.name: image for image in images}
-    placed = place(images, nodes_of(num_nodes), copies)
-    loads = [bytes_on(names, [by_name[name] for name in names]) for names in placed.values()]
-    assert max(loads) <= 1.15 * sum(loads) / num_nodes
-    whole = copies * sum(image.num_bytes or 0 for image in images)
-    assert sum(loads) < 0.85 * whole, "families are together"
+@pytest.mark.parametrize(("num_nodes", "copies"), [(100, 1), (1_000, 1)])
+def test_thousands_of_images_are_balanced_in_bytes_and_nothing_but_what_is_lost_moves(
+    num_nodes: int, copies: int
+) -> None:
+    images = make_images(4_578, num_families=40, seed=0)
+    case = measure_case(images, num_nodes, copies, seed=0)
+    assert case.balance <= 1.15
+    assert case.move_ratio == 1.0
+    whole = sum(image.num_bytes or 0 for image in images) / bytes_on_disk(images)
+    assert case.bytes_ratio < 0.85 * whole * copies / num_nodes, "families are together"
 
 
 def test_a_node_holds_what_its_budget_is_of_all() -> None:

@@ -1,0 +1,153 @@
+"""Placement of thousands of images on up to thousands of nodes, by the operator's own planner.
+
+    python -m benchmarks.image_cache                           # 4,578 images; 100, 300 and 1,000 nodes; 1 to 5 copies
+    python -m benchmarks.image_cache --images 500 --nodes 16
+
+Pure: needs no cluster. Of all cases the worst:
+- `balance`: the fullest node against the mean, in bytes on disk;
+- `balance_layers_untold`: the same where the planner knows how large images are but not which layers they share, as if
+  nothing but the nodes' reports tells;
+- `move_ratio`: copies pulled after ten losses of a node against the copies that the lost nodes had;
+- `balance_after_losses`: what that leaves.
+And `plan_s`, CPU time of one plan of 5,000 images on 1,000 nodes from nothing, `replan_s`, of one that finds all in
+place, and `bytes_ratio`, what one copy of each image needs against a copy on every node. The last line is JSON.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchmarks.figures import print_figures
+from benchmarks.image_world import bytes_on_disk, make_images
+
+from sweyard_operator.plan.placement import CacheImage, CacheNode, place
+
+_FAMILIES = (10, 500)
+"""R2E-Gym has ten repositories; other data sets have hundreds."""
+_COPIES = (1, 2, 3, 4, 5)
+_LOSSES = 10
+_PLANNED = (5_000, 1_000)
+_RUNS = 3
+Placed = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Figures of one number of families, nodes and copies."""
+
+    balance: float
+    balance_layers_untold: float
+    move_ratio: float
+    balance_after_losses: float
+    bytes_ratio: float
+
+
+def measure(num_images: int, num_nodes: Sequence[int], seed: int) -> dict[str, Any]:
+    """All cases, then the planning time."""
+    cases = []
+    for num_families in _FAMILIES:
+        images = make_images(num_images, num_families=num_families, seed=seed)
+        for count in num_nodes:
+            for copies in _COPIES:
+                case = measure_case(images, count, copies, seed)
+                cases.append((copies, case))
+                print(f"{num_families} families, {count} nodes, {copies} copies: {_tell(case)}", flush=True)
+    plan_s, replan_s = time_plans(seed)
+    return {
+        "images": num_images,
+        "nodes": list(num_nodes),
+        "balance": round(max(case.balance for _, case in cases), 3),
+        "balance_layers_untold": round(max(case.balance_layers_untold for _, case in cases), 3),
+        "move_ratio": round(max(case.move_ratio for _, case in cases), 3),
+        "balance_after_losses": round(max(case.balance_after_losses for _, case in cases), 3),
+        "plan_s": round(plan_s, 2),
+        "replan_s": round(replan_s, 2),
+        "bytes_ratio": round(max(case.bytes_ratio for copies, case in cases if copies == 1), 4),
+    }
+
+
+def measure_case(images: Sequence[CacheImage], num_nodes: int, copies: int, seed: int) -> Case:
+    """Place, then lose nodes one by one."""
+    nodes = [f"node-{i}" for i in range(num_nodes)]
+    placed = _place(images, nodes, {}, copies)
+    loads = _loads(images, placed)
+    whole = [replace(image, shared_bytes=0) for image in images]
+    untold = _loads(images, _place(whole, nodes, {}, copies))
+    move_ratio, after = _lose_nodes(images, nodes, placed, copies, random.Random(seed))
+    everywhere = num_nodes * bytes_on_disk(images)
+    return Case(_balance(loads), _balance(untold), move_ratio, after, sum(loads) / everywhere)
+
+
+def _lose_nodes(
+    images: Sequence[CacheImage], nodes: Sequence[str], placed: Placed, copies: int, rng: random.Random
+) -> tuple[float, float]:
+    left, moved, lost = list(nodes), 0, 0
+    for _ in range(min(_LOSSES, len(nodes) - copies - 1)):
+        gone = left.pop(rng.randrange(len(left)))
+        after = _place(images, left, placed, copies)
+        moved += sum(len(set(after[node]).difference(placed[node])) for node in left)
+        lost += len(placed[gone])
+        placed = after
+    return moved / lost, _balance(_loads(images, placed))
+
+
+def _place(images: Sequence[CacheImage], nodes: Sequence[str], held: Placed, copies: int) -> Placed:
+    return place(images, [CacheNode(node, held=held.get(node, ())) for node in nodes], copies)
+
+
+def _loads(images: Sequence[CacheImage], placed: Placed) -> list[int]:
+    by_name = {image.name: image for image in images}
+    return [bytes_on_disk([by_name[name] for name in names]) for names in placed.values()]
+
+
+def _balance(loads: Sequence[int]) -> float:
+    return max(loads) / statistics.fmean(loads)
+
+
+def time_plans(seed: int) -> tuple[float, float]:
+    """CPU seconds of a plan from nothing and of one that moves nothing: the worst of the copies, medians of runs."""
+    num_images, num_nodes = _PLANNED
+    nodes = [f"node-{i}" for i in range(num_nodes)]
+    fresh, again = [], []
+    for num_families in _FAMILIES:
+        images = make_images(num_images, num_families=num_families, seed=seed)
+        for copies in (_COPIES[0], _COPIES[-1]):
+            placed = _place(images, nodes, {}, copies)
+            fresh.append(_time(images, nodes, {}, copies))
+            again.append(_time(images, nodes, placed, copies))
+    return max(fresh), max(again)
+
+
+def _time(images: Sequence[CacheImage], nodes: Sequence[str], held: Placed, copies: int) -> float:
+    seconds = []
+    for _ in range(_RUNS):
+        began = time.process_time()
+        _place(images, nodes, held, copies)
+        seconds.append(time.process_time() - began)
+    return statistics.median(seconds)
+
+
+def _tell(case: Case) -> str:
+    return (
+        f"balance {case.balance:.3f}, layers untold {case.balance_layers_untold:.3f}; moves {case.move_ratio:.3f} of "
+        f"the least, then {case.balance_after_losses:.3f}; {case.bytes_ratio:.2%} of the bytes of copies: all"
+    )
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=4_578)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[100, 300, 1_000])
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    figures = measure(arguments.images, arguments.nodes, arguments.seed)
+    print_figures({"benchmark": "image_cache", **figures})
+
+
+if __name__ == "__main__":
+    main()
