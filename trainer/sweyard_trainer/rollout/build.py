@@ -13,7 +13,6 @@ from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.engine.embedded import TransformersEngine
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.environment import Environment
@@ -53,6 +52,8 @@ def make_embedded_engines(spec: TrainingRunSpec, environment: Environment) -> Se
     """One in this process, unless engines are servers."""
     if environment.engine_urls:
         return []
+    from sweyard_trainer.engine.embedded import TransformersEngine  # imports PyTorch
+
     return [TransformersEngine.load(environment.storage / "model", max_batch=min(64, spec.rollout.max_concurrent))]
 
 
