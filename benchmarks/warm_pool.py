@@ -17,7 +17,10 @@ IMAGE = "benchmark/none:1"
 _BASELINE = "baseline"
 _POLL_SECONDS = 0.2
 _DEADLINE_SECONDS = 600.0
-_CREATED_PODS = re.compile(r"^apiserver_request_total\{(?=.*code=\"201\")(?=.*resource=\"pods\")(?=.*subresource=\"\")(?=.*verb=\"POST\").*\} (\S+)$", re.M)
+_CREATED = ('code="201"', 'resource="pods"', 'subresource=""', 'verb="POST"')
+_CREATED_PODS = re.compile(
+    rf"^apiserver_request_total\{{{''.join(f'(?=.*{label})' for label in _CREATED)}.*\}} (\S+)$", re.M
+)
 
 
 async def time_pool(api: ApiClient, namespace: str, warm: int) -> float:
