@@ -55,7 +55,7 @@ test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min 
 
 .PHONY: test-fast
 test-fast: venv ## Unit and property tests: no cluster, no root
-	$(PYTEST) -n 2 -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)"
+	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)" tests/trainer tests
 
 .PHONY: test-apiserver
 test-apiserver: venv ## Tests against a real API server (built and started by them)
@@ -67,7 +67,7 @@ test-kubelet: venv ## Tests on a real one-node cluster (built and started by the
 
 .PHONY: test-vllm
 test-vllm: venv ## Tests against a real vLLM server on CPU
-	$(PYTEST) -q -m "vllm and not (slow or kubelet)"
+	$(PYTEST) -n 2 --dist loadfile -q -m "vllm and not (slow or kubelet)"
 
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)

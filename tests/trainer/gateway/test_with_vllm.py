@@ -1,20 +1,15 @@
 """Gateway and engine client against a real vLLM server: what is recorded is what the engine did."""
 
 import asyncio
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from sweyard_api.engine_command import ENGINE_MODULE, engine_arguments, engine_environment
 from sweyard_api.resolve import resolve
 from sweyard_sandbox.agents.protocol import FinishReason, Message
 from sweyard_trainer.engine.engine import EngineError
@@ -25,7 +20,6 @@ from sweyard_trainer.gateway.rendering import ChatRenderer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
-START_SECONDS = 600
 TEMPERATURE = 0.7
 SPEC: dict[str, Any] = {
     "model": {"scratch": {}},
@@ -59,38 +53,9 @@ def model_directory(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest
 
 
 @pytest.fixture(scope="module")
-def vllm_url(
-    model_directory: Path, tmp_path_factory: pytest.TempPathFactory, unused_tcp_port_factory: Any
-) -> Iterator[str]:
-    spec, port = resolve(SPEC), unused_tcp_port_factory()
-    command = [sys.executable, "-m", ENGINE_MODULE, *engine_arguments(spec, str(model_directory), port)]
-    log = tmp_path_factory.mktemp("vllm") / "log"
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            command,
-            env={**os.environ, **engine_environment(spec)},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            wait_until_healthy(f"http://127.0.0.1:{port}", server, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(60)
-
-
-def wait_until_healthy(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    give_up_at = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up_at:
-        assert server.poll() is None, log.read_text()[-3_000:]
-        try:
-            if httpx.get(f"{url}/health", timeout=2).status_code == 200:
-                return
-        except httpx.HTTPError:
-            time.sleep(1)
-    raise AssertionError(f"vLLM did not start in {START_SECONDS} s:\n{log.read_text()[-3_000:]}")
+def vllm_url(serve_vllm: Callable[..., AbstractContextManager[str]], model_directory: Path) -> Iterator[str]:
+    with serve_vllm(resolve(SPEC), model_directory) as url:
+        yield url
 
 
 async def test_recorded_ids_are_the_engines_and_logprobs_the_models(

@@ -68,9 +68,10 @@ def assert_close(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor])
         torch.testing.assert_close(ours[name], tensor, atol=WEIGHT_TOLERANCE, rtol=0)
 
 
-async def test_two_ranks_train_like_one_and_read_its_checkpoints(
+async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
     ray_cluster, one_rank, two_ranks, shared_sequences, storage: Path, groups, make_segment
 ) -> None:
+    """One test, since each start of a rank imports PyTorch for ten seconds."""
     single = make_learner(one_rank, storage, num_threads=1)
     await single.start()
     try:
@@ -100,17 +101,11 @@ async def test_two_ranks_train_like_one_and_read_its_checkpoints(
         groups[0][0].segments[0].logprobs[:] = float("nan")
         with pytest.raises(TrainingDivergedError, match="learningRate"):  # its type survives the way from the rank
             await double.train_step(groups)
-    finally:
-        await double.stop()
-
-
-async def test_a_rank_that_dies_in_a_collective_ends_the_call(ray_cluster, two_ranks, storage: Path) -> None:
-    ranks = RayRanks(two_ranks, storage, num_threads=1)
-    await ranks.start()
-    try:
+        ranks = double._ranks
+        assert isinstance(ranks, RayRanks)
         half_of_a_collective = asyncio.create_task(ranks.call("load_model", [()] * 2))
         ray.kill(ranks._actors[1])
         with pytest.raises(RankDiedError):
             await half_of_a_collective
     finally:
-        await ranks.stop()
+        await double.stop()
