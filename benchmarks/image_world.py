@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from sweyard_operator.plan.image_family import family_of
+from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.plan.placement import CacheImage
 
 GB = 10**9

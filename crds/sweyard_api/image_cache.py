@@ -37,7 +37,8 @@ class ImageCacheSpec(Model):
     ] = []
     """Images to hold. Longer lists belong in a ConfigMap."""
     images_from: DnsName | None = None
-    """ConfigMap in this namespace whose key `images` has one image a line."""
+    """ConfigMap in this namespace whose key `images` has one image a line, and after it, if known, its compressed bytes
+    and how many of these its family shares (`sweyard cache plan --sizes --list` writes such lines)."""
     node_selector: Labels = {}
     """Nodes that take part; default all that are schedulable."""
     copies: Annotated[

@@ -138,6 +138,9 @@ class RolloutPoolStatus(Model):
     """Sandboxes replaced since the pool was made, by typed reason."""
     latencies: Annotated[dict[str, StageLatency], Field(max_length=8)] = {}
     """How long each stage took: scheduled, networked, pulled, ready, claimed (the wait for a holder), released."""
+    warm_start_fraction: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Of the last 1,000 sandboxes, the share whose node had their image before them, by the ImageCache's reports: these
+    start without a pull. Unset without imageCacheRef."""
     selector: str = ""
     """Label selector of the pods, for the scale subresource."""
     conditions: Conditions = []

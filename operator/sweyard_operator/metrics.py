@@ -42,6 +42,12 @@ class Metrics:
             buckets=(0.5, 1, 2, 3, 5, 8, 13, 21, 34, 60, 120, 300, 600, 1_800, 7_200),
             registry=self.registry,
         )
+        self.sandbox_starts = Counter(
+            "sweyard_pool_sandbox_starts",
+            "Sandboxes that came to a node, by whether their ImageCache had their image there before them.",
+            [*pool, "image"],
+            registry=self.registry,
+        )
         self.holders_reaped = Counter(
             "sweyard_pool_holders_reaped", "Holders whose Lease lapsed.", pool, registry=self.registry
         )

@@ -50,6 +50,7 @@ def build_sandbox_pod(
     template: str | None = None,
     pull_from: str | None = None,
     avoided_nodes: tuple[str, ...] = (),
+    preferred_nodes: tuple[str, ...] = (),
 ) -> Manifest:
     """A free sandbox of `image` in a slot; `pull_from` is the image's name at a mirror, `template` the spec's hash for
     who makes many."""
@@ -57,7 +58,7 @@ def build_sandbox_pod(
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
         labels[LABEL_LANE] = str(slot % spec.max_per_node)
-    if affinity := _build_affinity(labels, spec, avoided_nodes):
+    if affinity := _build_affinity(labels, spec, avoided_nodes, preferred_nodes):
         pod_spec = merge_pod_spec({"affinity": affinity}, pod_spec)
     return {
         "apiVersion": "v1",
@@ -159,14 +160,23 @@ def _build_thread_caps(resources: dict[str, dict[str, str]]) -> list[dict[str, s
     return [{"name": name, "value": count} for name in _THREAD_CAPS] + [{"name": "MAKEFLAGS", "value": f"-j{count}"}]
 
 
-def _build_affinity(labels: dict[str, str], spec: RolloutPoolSpec, avoided_nodes: tuple[str, ...]) -> dict[str, Any]:
+def _build_affinity(
+    labels: dict[str, str], spec: RolloutPoolSpec, avoided_nodes: tuple[str, ...], preferred_nodes: tuple[str, ...]
+) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     if spec.max_per_node is not None:
         others = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": "kubernetes.io/hostname"}
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [others]}
+    # Preferred, not required: on a cluster of bad nodes a bad node is still better than none, and where the nodes with
+    # the image are full, one that must pull it. A field takes one value, so each node has a term of its own.
+    terms = [_prefer("In", (node,)) for node in preferred_nodes]
     if avoided_nodes:
-        # Preferred, not required: on a cluster of bad nodes a bad node is still better than none.
-        fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in avoided_nodes]
-        term = {"weight": 100, "preference": {"matchFields": fields}}
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+        terms.append(_prefer("NotIn", avoided_nodes))
+    if terms:
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": terms}
     return affinity
+
+
+def _prefer(operator: str, nodes: tuple[str, ...]) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": operator, "values": [node]} for node in nodes]
+    return {"weight": 100, "preference": {"matchFields": fields}}

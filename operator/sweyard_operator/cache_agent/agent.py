@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
-from sweyard_operator.cache_agent.image_names import registry_host
-from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, listed_bytes, plan_node
+from sweyard_operator.cache_agent.image_names import normalize, registry_host
+from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, listed_bytes, on_demand, plan_node
 from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, ImageState, NodeReport, PullFailure
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class CacheAgent:
     _pulls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _pulled: list[str] = field(default_factory=list)
+    _last_used: dict[str, float] = field(default_factory=dict)
     _reported: NodeReport | None = None
     _restored: bool = False
 
@@ -91,14 +92,18 @@ class CacheAgent:
 
     async def _observe(self) -> NodeState:
         held = await self.runtime.held_images()
+        in_use = await self.runtime.images_in_use()
         self._pulled = [image for image in self._pulled if is_held(image, held)]
+        self._last_used = {image: at for image, at in self._last_used.items() if image in held}
+        self._last_used |= {name: self.clock() for name in map(normalize, in_use) if name in held}
         return NodeState(
             held=held,
-            in_use=await self.runtime.images_in_use(),
+            in_use=in_use,
             used_bytes=await self.runtime.used_bytes(),
             pulled=tuple(self._pulled),
             pulling=frozenset(self._pulls),
             not_before={image: failure.not_before for image, failure in self._failures.items()},
+            last_used=dict(self._last_used),
         )
 
     async def _pull(self, image: str) -> None:
@@ -125,10 +130,11 @@ class CacheAgent:
     async def _evict(self, image: str) -> None:
         log.info("evicting %s: over the disk budget and no longer wanted", image)
         await self.runtime.remove(image)
-        self._pulled.remove(image)
+        self._pulled = [pulled for pulled in self._pulled if pulled != image]
 
     def _report(self, assignment: Assignment, state: NodeState, plan: NodePlan) -> NodeReport:
-        images = {image: self._image_report(image, state, plan) for image in assignment.images}
+        brought = [image for image in on_demand(assignment, state.held) if image not in plan.evictions]
+        images = {image: self._image_report(image, state, plan) for image in (*assignment.images, *brought)}
         return NodeReport(
             node=self.node, images=images, used_bytes=_round_bytes(state.used_bytes), pulled=tuple(self._pulled)
         )

@@ -44,7 +44,7 @@ class ImageRuntime(Protocol):
         ...
 
     async def images_in_use(self) -> frozenset[str]:
-        """Images of existing containers, as named by their pods and by id."""
+        """Images of existing containers, by id and by every name."""
         ...
 
     async def pull(self, image: str, auth: RegistryAuth | None, *, timeout_seconds: float) -> None:
@@ -77,10 +77,17 @@ class CriRuntime:
         return {name: int(image.size) for image in reply.images for name in (*image.repo_tags, *image.repo_digests)}
 
     async def images_in_use(self) -> frozenset[str]:
-        """Images of existing containers, as named by their pods and by id."""
+        """Images of existing containers, by id and by every name."""
         request = cri_pb2.ListContainersRequest()
         reply = await self._call("RuntimeService/ListContainers", request, cri_pb2.ListContainersResponse)
-        return frozenset(name for c in reply.containers for name in (c.image.image, c.image_ref) if name)
+        used = {name for c in reply.containers for name in (c.image.image, c.image_ref) if name}
+        listed = await self._call("ImageService/ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse)
+        # Kubelets start containers by an image's id: all its names are in use then.
+        for image in listed.images:
+            names = {*image.repo_tags, *image.repo_digests}
+            if used & {image.id, *names}:
+                used |= names
+        return frozenset(used)
 
     async def pull(self, image: str, auth: RegistryAuth | None, *, timeout_seconds: float) -> None:
         """Bring an image to the node. Raises PullError."""

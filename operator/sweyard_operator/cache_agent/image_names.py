@@ -1,5 +1,10 @@
 """Image references as runtimes spell them: `busybox:1` is listed as `docker.io/library/busybox:1`."""
 
+import re
+
+_INSTANCE = re.compile(r"[-._](\d+|[0-9a-f]{7,40})$")
+"""SWE-bench ends the repository itself with a pull request's number, SWE-smith with a commit."""
+
 
 def normalize(image: str) -> str:
     """The full form of a reference (host, path, tag or digest), by the rules of the distribution reference grammar.
@@ -20,3 +25,13 @@ def normalize(image: str) -> str:
 def registry_host(image: str) -> str:
     """Host an image comes from."""
     return normalize(image).partition("/")[0]
+
+
+def family_of(image: str) -> str:
+    """The repository, less tag, digest and what tells one task's image from the next.
+
+    Data sets build one base a repository and one image a commit: so images of a family share most of their layers.
+    """
+    repository = normalize(image).partition("@")[0]
+    path, slash, last = repository.rpartition("/")
+    return f"{path}{slash}{_INSTANCE.sub('', last.partition(':')[0])}"

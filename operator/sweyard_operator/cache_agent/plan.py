@@ -1,13 +1,14 @@
 """What a node should pull and evict next: pure.
 
-Pulls keep the assignment's order (order of need). Evictions touch only images this agent pulled, that nothing uses and
-nobody wants any more, and only as far as the budget demands; everything else belongs to the kubelet.
+Pulls keep the assignment's order (order of need). Evictions touch only images that nothing uses and nobody wants there,
+and only as far as the budget demands: of those this agent pulled the oldest, then of the cache's families, which
+sandboxes brought to the node, the longest unused. Everything else belongs to the kubelet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.image_names import family_of, normalize
 from sweyard_operator.cache_agent.protocol import Assignment
 
 
@@ -34,6 +35,8 @@ class NodeState:
     pulling: frozenset[str]
     not_before: Mapping[str, float]
     """Images that failed: no retry before this time."""
+    last_used: Mapping[str, float] = field(default_factory=dict)
+    """By name as the runtime lists it: when a container had it last; none for as long as the agent knows."""
 
 
 def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
@@ -63,10 +66,17 @@ def listed_bytes(image: str, held: Mapping[str, int]) -> int | None:
     return held.get(normalize(image), held.get(image))
 
 
+def on_demand(assignment: Assignment, held: Mapping[str, int]) -> tuple[str, ...]:
+    """Images of the cache's families that the node has, by tag; a digest is a second name of one with a tag."""
+    if not assignment.families:
+        return ()
+    families = set(assignment.families)
+    return tuple(sorted(image for image in held if "@" not in image and family_of(image) in families))
+
+
 def _evictable(assignment: Assignment, state: NodeState) -> tuple[str, ...]:
-    wanted = set(assignment.images)
-    return tuple(
-        image
-        for image in state.pulled
-        if image not in wanted and image not in state.in_use and normalize(image) not in state.in_use
-    )
+    wanted = {normalize(image) for image in assignment.images}
+    used = {normalize(image) for image in state.in_use} | state.in_use
+    brought = sorted(on_demand(assignment, state.held), key=lambda image: (state.last_used.get(image, 0.0), image))
+    candidates = dict.fromkeys([*state.pulled, *brought])
+    return tuple(image for image in candidates if normalize(image) not in wanted and normalize(image) not in used)

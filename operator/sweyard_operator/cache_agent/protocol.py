@@ -43,6 +43,9 @@ class Assignment(BaseModel):
     images: tuple[str, ...]
     max_parallel_pulls: Annotated[int, Field(ge=1)]
     disk_budget_bytes: int | None = None
+    families: tuple[str, ...] = ()
+    """Of images that sandboxes themselves bring to the node: reported while they are there, and over the budget the
+    longest unused ones go."""
 
 
 class ImageReport(BaseModel):

@@ -16,6 +16,7 @@ from sweyard_operator.observe.image_cache import (
     usable_nodes,
     wanted_images,
 )
+from sweyard_operator.observe.listed_images import listed_sizes
 from sweyard_operator.plan.image_cache import plan_image_cache
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Plan
@@ -65,12 +66,14 @@ class ImageCacheController:
         every_node = caches.every(NODES)
         nodes = usable_nodes(every_node, spec.node_selector)
         config_maps = tuple(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, name))
+        reports = read_reports(config_maps)
         return ObservedCache(
             images=tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source)),
             missing_source=spec.images_from if source is None else None,
             nodes=nodes,
-            reports=read_reports(config_maps, nodes),
+            reports={node: reports[node] for node in nodes if node in reports},
             assigned=read_assigned(name, config_maps, nodes),
+            sizes={} if source is None else _sizes(source, spec),
             disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,
             pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
@@ -89,6 +92,10 @@ class ImageCacheController:
             return
         for key in self._keys:
             self._operator.queue.add(key)
+
+
+def _sizes(source: Manifest, spec: ImageCacheSpec) -> dict[str, tuple[int, int]]:
+    return {mirrored(image, spec.mirrors): told for image, told in listed_sizes(source).items()}
 
 
 def _invalid(cache: Manifest, error: ValidationError, now: datetime) -> Plan:

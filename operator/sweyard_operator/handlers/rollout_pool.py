@@ -5,7 +5,7 @@ from collections import Counter
 
 from pydantic import ValidationError
 
-from sweyard_api.constants import ANNOTATION_IMAGE, LABEL_COMPONENT, LABEL_POOL
+from sweyard_api.constants import ANNOTATION_IMAGE, LABEL_CACHE, LABEL_COMPONENT, LABEL_POOL
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
@@ -14,6 +14,7 @@ from sweyard_operator.execute import is_shown
 from sweyard_operator.observe.holders import lease_edition, observe_holders
 from sweyard_operator.observe.pool_memory import PoolMemory
 from sweyard_operator.observe.rollout_pool import observe_pool
+from sweyard_operator.observe.sandbox_pods import container_image
 from sweyard_operator.plan.plan import Outcome, Plan
 from sweyard_operator.plan.pool_state import ObservedPool, PoolPlan
 from sweyard_operator.plan.rollout_pool import plan_rollout_pool
@@ -57,6 +58,8 @@ class RolloutPoolController:
         caches.watch(CONFIG_MAPS, LABEL_POOL, self._hear_other)
         caches.watch(NETWORK_POLICIES, LABEL_COMPONENT, self._hear_other)
         caches.watch(IMAGE_CACHES, "")
+        for resource in (CONFIG_MAPS, PODS):
+            caches.watch(resource, LABEL_CACHE)
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; seconds until the next look."""
@@ -78,6 +81,7 @@ class RolloutPoolController:
         observed = await observe_pool(self._operator, memory, owner, spec)
         planned = plan_rollout_pool(observed, now=self._operator.cluster.contact.server_time())
         memory.keep(planned, self._operator.clock())
+        memory.warm_starts.reports = observed.reports
         plan, is_status_late = self._pace_status(planned.plan, observed, memory)
         outcome = await self._operator.executor.execute(plan, owner)
         self._remember(key, memory, planned, outcome)
@@ -199,6 +203,9 @@ class RolloutPoolController:
             return
         for stage, seconds in passed_stages(before, after).items():
             self._operator.metrics.stage_seconds.labels(key.namespace, key.name, stage).observe(seconds)
+        if before.node is None and after.node is not None:
+            warmth = "held" if memory.warm_starts.record(after.node, container_image(new)) else "missing"
+            self._operator.metrics.sandbox_starts.labels(key.namespace, key.name, warmth).inc()
 
     def _hear_lease(self, old: Manifest | None, new: Manifest | None) -> None:
         """A renewal changes no plan; only a Lease that comes or goes is worth a pass."""

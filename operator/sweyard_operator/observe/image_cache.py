@@ -45,6 +45,8 @@ class ObservedCache:
     """Agent pods, or the pods that hold images in mode `pods`."""
     assigned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By node: what its agent was last told to hold."""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By image: bytes, and of these what its family shares, where the `imagesFrom` ConfigMap tells."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """By node: size of the disk that pods and images are on, as far as it is known."""
 
@@ -67,12 +69,11 @@ def wanted_images(inline: Iterable[str], source: Manifest | None) -> tuple[str, 
     return tuple(dict.fromkeys([*inline, *(listed_images(source) if source is not None else ())]))
 
 
-def read_reports(config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, NodeReport]:
+def read_reports(config_maps: Iterable[Manifest]) -> dict[str, NodeReport]:
     """Reports by node. One that cannot be read counts as absent: its agent writes it anew."""
-    wanted = set(nodes)
     texts = _data_of(config_maps, ROLE_REPORT, REPORT_KEY)
     reports = (report for report in map(_parse_report, texts.values()) if report is not None)
-    return {report.node: report for report in reports if report.node in wanted}
+    return {report.node: report for report in reports}
 
 
 def read_assigned(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sweyard_operator.observe.parsed_pods import ParsedPods
+from sweyard_operator.observe.warm_starts import WarmStarts
 from sweyard_operator.plan.failures import find_end
 from sweyard_operator.plan.fault_ledger import FaultLedger
 from sweyard_operator.plan.leases import LeaseClock
@@ -30,6 +31,7 @@ class PoolMemory:
     node_faults: FaultLedger[str] = field(default_factory=FaultLedger)
     image_faults: FaultLedger[str] = field(default_factory=FaultLedger)
     breaker: StartBreaker = field(default_factory=StartBreaker)
+    warm_starts: WarmStarts = field(default_factory=WarmStarts)
     served: frozenset[str] = frozenset()
     """UIDs of sandboxes that exist and were Ready once."""
     condemned: dict[str, Failure] = field(default_factory=dict)

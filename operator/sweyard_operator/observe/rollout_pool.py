@@ -2,17 +2,20 @@
 
 from pydantic import ValidationError
 
-from sweyard_api.constants import LABEL_POOL
+from sweyard_api.constants import LABEL_CACHE, LABEL_POOL
 from sweyard_api.image_cache import ImageCacheSpec, RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError
 from sweyard_operator.observe.holders import observe_holders
+from sweyard_operator.observe.image_cache import read_reports
 from sweyard_operator.observe.pool_memory import PoolMemory
+from sweyard_operator.plan.image_reports import reports_of_pods
 from sweyard_operator.plan.pool_state import ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot
-from sweyard_operator.resources import IMAGE_CACHES, NODES, PODS, Manifest, name_of, namespace_of
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, Manifest, name_of, namespace_of
 
 _AVOIDED_SCORE = 0.5
 _QUARANTINE_SCORE = 1.5
@@ -51,6 +54,8 @@ async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, 
         unneeded_seconds={uid: now - since for uid, since in memory.unneeded_since.items()},
         failures=dict(memory.failures),
         mirrors=find_mirrors(operator, namespace, spec),
+        reports=find_reports(operator, namespace, spec),
+        warm_start_fraction=memory.warm_starts.fraction() if spec.image_cache_ref else None,
     )
 
 
@@ -61,6 +66,15 @@ def find_mirrors(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> t
         return tuple(ImageCacheSpec.model_validate(cache["spec"]).mirrors) if cache is not None else ()
     except ValidationError:
         return ()
+
+
+def find_reports(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> dict[str, NodeReport]:
+    """By node: what it says to hold of the images of the cache that the pool refers to."""
+    cache, caches = spec.image_cache_ref, operator.caches
+    if cache is None:
+        return {}
+    reports = read_reports(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, cache))
+    return reports or reports_of_pods(caches.labelled(PODS, namespace, LABEL_CACHE, cache))
 
 
 def find_pods(operator: Operator, memory: PoolMemory, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:

@@ -35,7 +35,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         slot=slot,
-        image=annotations.get(ANNOTATION_IMAGE) or _container_image(pod),
+        image=annotations.get(ANNOTATION_IMAGE) or container_image(pod),
         created_at=parse_time(metadata["creationTimestamp"]),
         template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
         holder=annotations.get(ANNOTATION_HOLDER, ""),
@@ -72,7 +72,8 @@ def _are_all_ready(status: Mapping[str, Any]) -> bool:
     return bool(statuses) and all(entry.get("ready") for entry in statuses)
 
 
-def _container_image(pod: Manifest) -> str:
+def container_image(pod: Manifest) -> str:
+    """What its node pulls: the image's name at the mirror, where there is one."""
     images = (entry["image"] for entry in pod["spec"]["containers"] if entry["name"] == CONTAINER_SANDBOX)
     return str(next(images, ""))
 

@@ -11,6 +11,7 @@ from typing import Any
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.build.cache_agent import build_agent_children, build_assignment
 from sweyard_operator.build.cache_pods import build_holding_pods
+from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assignment_name, report_name
 from sweyard_operator.conditions import Condition, merge_conditions, moved_conditions
 from sweyard_operator.observe.image_cache import ObservedCache
@@ -31,13 +32,15 @@ def plan_image_cache(
     budgets = plan_budgets(spec, observed)
     images, nodes = placement_inputs(observed, reports, budgets)
     placement = place(images, nodes, copies)
+    # Families, not images: of those there may be thousands, and each node is told.
+    families = () if spec.copies else tuple(sorted({family_of(image) for image in observed.images}))
     totals = add_up(placement, reports)
     pods = [pod for node, images in placement.items() for pod in build_holding_pods(cache, spec, node, images)]
     conditions = _conditions(observed, totals)
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
         delete=tuple(_stale(cache, observed, [] if is_agent else pods)),
-        apply=tuple(_agent_manifests(cache, spec, placement, budgets, agent_image) if is_agent and copies else ()),
+        apply=tuple(_agent_manifests(cache, spec, placement, budgets, families, agent_image) if is_agent else ()),
         create=() if is_agent else tuple(pods),
         status=_status(
             cache, observed, totals, merge_conditions(old, conditions, generation=_generation(cache), now=now)
@@ -51,12 +54,14 @@ def _agent_manifests(
     spec: ImageCacheSpec,
     placement: Mapping[str, tuple[str, ...]],
     budgets: Mapping[str, int],
+    families: tuple[str, ...],
     agent_image: str,
 ) -> list[dict[str, Any]]:
     num_pulls = spec.max_parallel_pulls_per_node
+    common = Assignment(images=(), max_parallel_pulls=num_pulls, families=families)
     assignments = [
         build_assignment(
-            cache, node, Assignment(images=images, max_parallel_pulls=num_pulls, disk_budget_bytes=budgets.get(node))
+            cache, node, common.model_copy(update={"images": images, "disk_budget_bytes": budgets.get(node)})
         )
         for node, images in placement.items()
     ]
@@ -123,6 +128,9 @@ def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
     if observed.images and not observed.nodes:
         message = "no node is Ready, schedulable and matches nodeSelector; `kubectl get nodes --show-labels` shows them"
         return Condition("Ready", "False", "NoNodes", message)
+    if observed.images and not totals.total:
+        message = f"{len(observed.images)} images stay where sandboxes bring them; none is pulled ahead"
+        return Condition("Ready", "True", "OnDemand", message)
     if totals.cached == totals.total:
         return Condition("Ready", "True", "Cached", f"{totals.cached} images are on their nodes")
     if totals.cached + totals.failed == totals.total:

@@ -28,12 +28,14 @@ def placement_inputs(
     observed: ObservedCache, reports: Mapping[str, NodeReport], budgets: Mapping[str, int]
 ) -> tuple[list[CacheImage], list[CacheNode]]:
     """Images in order of need, and nodes with what they hold and were told to hold."""
-    sizes = {
-        image: report.num_bytes
+    reported = {
+        image: (report.num_bytes, 0)
         for said in reports.values()
         for image, report in said.images.items()
         if report.num_bytes is not None
     }
+    # What a registry told goes before what nodes list: it knows of layers.
+    sizes = {**reported, **observed.sizes}
     nodes = [
         CacheNode(
             node,
@@ -43,7 +45,7 @@ def placement_inputs(
         )
         for node in observed.nodes
     ]
-    return [CacheImage(image, sizes.get(image)) for image in observed.images], nodes
+    return [CacheImage(image, *sizes.get(image, (None, 0))) for image in observed.images], nodes
 
 
 def _held(report: NodeReport) -> tuple[str, ...]:

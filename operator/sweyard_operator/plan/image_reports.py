@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sweyard_api.image_cache import ImageFailure
 from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport, PullFailure
-from sweyard_operator.resources import Manifest
+from sweyard_operator.observe.image_cache import LABEL_HOLDS
+from sweyard_operator.resources import Manifest, labels_of
 
 MAX_FAILURES = 20
 _WAITING_REASONS = {
@@ -61,6 +62,8 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
     """The same from the pods of mode `pods`: a container that has an image id holds its image."""
     by_node: dict[str, dict[str, ImageReport]] = {}
     for pod in pods:
+        if LABEL_HOLDS not in labels_of(pod):
+            continue
         node = pod["metadata"].get("annotations", {}).get("sweyard.dev/node", "")
         statuses = pod.get("status", {}).get("containerStatuses") or ()
         said = by_node.setdefault(node, {})

@@ -10,7 +10,7 @@ more than one image, while a lighter one could take what is too much; planned ag
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sweyard_operator.plan.image_family import family_of
+from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.plan.image_fill import Fill
 from sweyard_operator.plan.image_loads import Loads, Weighed
 from sweyard_operator.plan.image_relief import relieve
@@ -21,6 +21,8 @@ LOAD_BOUND = 1.15
 images a node, one that must go somewhere goes where it fits best, and nobody moves for it."""
 FRESH_BOUND = 1.08
 """What is not on a node's disk yet goes elsewhere where it would make more than this times the mean."""
+_KNOWN_SHARE = 0.9
+"""An image that cannot be pulled never tells its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,10 @@ def place(images: Sequence[CacheImage], nodes: Sequence[CacheNode], copies: int)
     kept = _keep(loads, names, nodes, copies)
     if sum(map(len, loads.holders)) < copies * len(images):
         Fill(loads, Ring([node.name for node in nodes], shares), families, copies).run()
-    are_known = len({image.num_bytes is None for image in images}) == 1
+    num_known = sum(image.num_bytes is not None for image in images)
     relieve(loads, FRESH_BOUND, kept)
-    # While sizes are guesses for some, nothing that was pulled moves for their sake.
-    if are_known:
+    # While sizes are guesses for many, nothing that was pulled moves for their sake.
+    if num_known == 0 or num_known >= _KNOWN_SHARE * len(images):
         largest = max(weighed.num_bytes for weighed in loads.images)
         relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest)
     return {node.name: tuple(names[image] for image in sorted(loads.held[i])) for i, node in enumerate(nodes)}

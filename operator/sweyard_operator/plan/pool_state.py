@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sweyard_api.image_cache import RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
 from sweyard_operator.plan.start_breaker import Breach
@@ -61,6 +62,10 @@ class ObservedPool:
     """Sandboxes that failed since the pool was made, by reason."""
     mirrors: tuple[RegistryMirror, ...] = ()
     """Of the ImageCache that the pool refers to."""
+    reports: Mapping[str, NodeReport] = field(default_factory=dict)
+    """By node: what it holds of that cache's images."""
+    warm_start_fraction: float | None = None
+    """Of recent sandboxes: their image was on their node before them."""
 
     @property
     def name(self) -> str:

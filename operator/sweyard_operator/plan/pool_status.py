@@ -33,10 +33,15 @@ def plan_status(observed: ObservedPool, census: Census, figures: Figures, *, now
         demand=figures.demand,
         failures=dict(sorted(observed.failures.items())),
         latencies=_latencies((*census.free, *census.claimed)),
+        warm_start_fraction=_round(observed.warm_start_fraction),
         selector=f"{LABEL_POOL}={observed.name},{LABEL_COMPONENT}=sandbox",
         conditions=merge_conditions(old, conditions, generation=generation, now=now),
     )
     return status.model_dump(mode="json", by_alias=True)
+
+
+def _round(fraction: float | None) -> float | None:
+    return None if fraction is None else round(fraction, 3)
 
 
 def _latencies(pods: Sequence[SandboxPod]) -> dict[str, StageLatency]:

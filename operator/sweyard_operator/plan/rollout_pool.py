@@ -20,6 +20,7 @@ from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, Holder, ObservedPool, PoolPlan
 from sweyard_operator.plan.pool_status import plan_events, plan_status
+from sweyard_operator.plan.preferred_nodes import good_nodes, preferred_nodes
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import choose_slots
 from sweyard_operator.plan.supply import Supply, compare_supply
@@ -155,6 +156,8 @@ def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manife
     taken = {pod.slot for pod in observed.pods} | observed.blocked_slots
     slots = choose_slots(taken, cap=observed.spec.replicas, count=len(images))
     template = template_hash(observed.spec)
+    pull_from = {image: mirrored(image, observed.mirrors) for image in set(images)}
+    good = {image: good_nodes(name, observed.reports, observed.avoided_nodes) for image, name in pull_from.items()}
     return tuple(
         build_sandbox_pod(
             observed.owner,
@@ -162,8 +165,9 @@ def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manife
             slot=slot,
             image=image,
             template=template,
-            pull_from=mirrored(image, observed.mirrors),
+            pull_from=pull_from[image],
             avoided_nodes=observed.avoided_nodes,
+            preferred_nodes=preferred_nodes(good[image], slot),
         )
         for slot, image in zip(slots, images, strict=False)
     )

@@ -84,14 +84,13 @@ class FakeNodes:
         load = Counter(
             item["spec"].get("nodeName") for (kind, _, _), item in self.api.store.objects.items() if kind == PODS
         )
-        avoided = _avoided(pod)
         fitting = [name for name in self.names if name not in self.lost and load[name] < self.capacity]
         if not fitting:
             message = f"0/{len(self.names)} nodes are available: {len(self.names)} Too many pods."
             entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
             pod["status"] = {"phase": "Pending", "conditions": [entry]}
         else:
-            pod["spec"]["nodeName"] = min(fitting, key=lambda name: (name in avoided, load[name]))
+            pod["spec"]["nodeName"] = min(fitting, key=lambda name: (-_liking(pod, name), load[name]))
             entry = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(now)}
             pod["status"] = {"phase": "Pending", "conditions": [entry], "startTime": rfc3339(now)}
         self.api.store.put(PODS, pod)
@@ -135,7 +134,16 @@ def _set_ready(pod: dict[str, Any], status: str, now: datetime) -> None:
     pod["status"]["conditions"] = [*others, entry]
 
 
-def _avoided(pod: Mapping[str, Any]) -> set[str]:
+def _liking(pod: Mapping[str, Any], node: str) -> int:
+    """Sum of the weights of the preferences that a node meets."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    return {value for term in terms for field in term["preference"]["matchFields"] for value in field["values"]}
+    return sum(
+        int(term["weight"]) for term in terms if all(_meets(one, node) for one in term["preference"]["matchFields"])
+    )
+
+
+def _meets(requirement: Mapping[str, Any], node: str) -> bool:
+    assert requirement["key"] == "metadata.name"
+    assert len(requirement["values"]) == 1, "the API server takes no more in a field"
+    return bool((node in requirement["values"]) == (requirement["operator"] == "In"))

@@ -121,6 +121,24 @@ async def test_over_budget_only_own_unused_unwanted_images_go_also_after_a_resta
     assert said.images["new:1"].reason is PullFailure.DISK_BUDGET
 
 
+async def test_what_sandboxes_brought_is_reported_and_over_budget_the_longest_unused_goes() -> None:
+    brought = [normalize(f"team/task:{number}") for number in range(3)]
+    node = FakeNode(
+        Assignment(images=(), max_parallel_pulls=1, families=("docker.io/team/task",), disk_budget_bytes=50),
+        held={*brought, "docker.io/team/task@sha256:1", normalize("foreign:1")},
+        used=10,
+    )
+    agent = node.agent()
+    for node.now, used in ((1.0, brought[1]), (2.0, brought[0]), (3.0, brought[2])):
+        node.in_use = {used}
+        said = await passes(agent, 1)
+    assert {image: one.state for image, one in said.images.items()} == dict.fromkeys(brought, ImageState.CACHED)
+    assert (node.removed, node.pulls) == ([], [])
+    node.used = 60
+    await passes(agent, 3)
+    assert node.removed == [brought[1], brought[0]], "never the one in use, never a foreign one"
+
+
 @pytest.mark.parametrize(
     ("code", "details", "reason"),
     [

@@ -22,7 +22,9 @@ from sweyard_operator.observe.image_cache import (
     usable_nodes,
     wanted_images,
 )
+from sweyard_operator.observe.listed_images import listed_images, listed_sizes
 from sweyard_operator.plan.image_cache import plan_image_cache
+from sweyard_operator.plan.image_inputs import placement_inputs
 from sweyard_operator.plan.plan import Plan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,8 +58,16 @@ def test_an_agent_finds_its_assignment_before_it_starts() -> None:
     assert kinds == ["ConfigMap", "ConfigMap", "ServiceAccount", "RoleBinding", "DaemonSet"]
 
 
-def test_no_copies_means_no_agent() -> None:
-    assert plan("a:1", images=["a:1"], copies=0).apply == ()
+def test_no_copies_mean_that_agents_pull_nothing_and_keep_what_sandboxes_bring() -> None:
+    made = plan("team/a:1", "team/a:2", images=["team/a:1", "team/a:2"], copies=0)
+    told = list(assignments(made).values())
+    assert [(one.images, one.families) for one in told] == [((), ("docker.io/team/a",))] * 2
+    assert conditions(made)["Ready"] == ("True", "OnDemand")
+    assert plan("a:1", images=["a:1"], copies=0, mode="pods").create == ()
+
+
+def test_what_is_pulled_ahead_has_no_families() -> None:
+    assert {one.families for one in assignments(plan("a:1", images=["a:1"])).values()} == {()}
 
 
 @pytest.mark.parametrize(
@@ -161,3 +171,15 @@ def test_assignments_and_disks_are_read_as_they_were_written() -> None:
         {"metadata": {"name": "n2"}},
     ]
     assert disk_bytes_of(nodes) == {"n1": 2048}
+
+
+def test_sizes_that_a_registry_told_go_before_what_nodes_list() -> None:
+    source = {"data": {"images": "# made by hand\na:1 900 300\nb:1 700\nc:1\nd:1 large\n"}}
+    assert listed_images(source) == ("a:1", "b:1", "c:1", "d:1")
+    sizes = listed_sizes(source)
+    assert sizes == {"a:1": (900, 300), "b:1": (700, 0)}
+    held = {image: ImageReport(state=ImageState.CACHED, num_bytes=100) for image in ("a:1", "c:1")}
+    reports = {"n1": NodeReport(node="n1", images=held)}
+    observed = ObservedCache(listed_images(source), None, ("n1",), reports, (), (), sizes=sizes)
+    images, _ = placement_inputs(observed, reports, {})
+    assert [(one.num_bytes, one.shared_bytes) for one in images] == [(900, 300), (700, 0), (100, 0), (None, 0)]

@@ -8,7 +8,7 @@ from benchmarks.image_world import bytes_on_disk, make_images
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweyard_operator.plan.image_family import family_of
+from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.plan.placement import LOAD_BOUND, CacheImage, CacheNode, place
 
 GB = 10**9

@@ -422,8 +422,9 @@ def test_a_sandbox_claimed_while_it_is_being_taken_back_is_kept(play: Callable[.
         world.api.lies.latency_seconds = 1.0
         world.edit_pool(replicas=0)
         claimed = []
-        for _ in range(100):
-            await world.sleep(0.05)
+        # Slower than one reply: whenever in that second the operator looks, not all are claimed when it deletes.
+        for _ in range(50):
+            await world.sleep(0.1)
             claimed.append(world.claim("holder"))
         kept = {uid for uid in claimed if uid is not None}
         assert 2 <= len(kept) < 20
