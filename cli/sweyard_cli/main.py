@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from sweyard_cli.commands import tasks
+from sweyard_cli.commands import cache, tasks
 from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.presets import presets
 from sweyard_cli.commands.report import report
@@ -37,6 +37,7 @@ app.command(epilog="Example: sweyard status -A -o json")(status)
 app.command(epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
 tasks.app.command(epilog="Example: sweyard tasks check tiny --split heldout")(check)
 app.add_typer(tasks.app, name="tasks")
+app.add_typer(cache.app, name="cache")
 
 
 def main() -> None:

@@ -1,0 +1,123 @@
+"""What a cache will come to, before anything is pulled: pure, by the operator's own placement."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sweyard_operator.cache_agent.image_names import family_of
+from sweyard_operator.plan.placement import CacheImage, CacheNode, place
+
+Layers = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeForecast:
+    """One node."""
+
+    name: str
+    num_images: int
+    pull_bytes: int
+    """Compressed, layers that images share once; 0 where no sizes are known."""
+    disk_bytes: int
+    """What these come to on disk."""
+    budget_bytes: int | None
+    left_out: tuple[str, ...] = ()
+    """Images that the budget has no room for: the last in order of need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The whole cache."""
+
+    images: tuple[str, ...]
+    num_families: int
+    copies: int
+    nodes: tuple[NodeForecast, ...]
+    num_sized: int
+    """Images whose layers are known; what is said of bytes takes the others for their like."""
+    single_bytes: int
+    """Compressed bytes of one copy of each image, layers shared by all of them once."""
+    unfit: tuple[str, ...]
+    """Images that no node has room for."""
+
+    @property
+    def pull_bytes(self) -> int:
+        """Compressed, over all nodes."""
+        return sum(node.pull_bytes for node in self.nodes)
+
+    @property
+    def most_pulled_bytes(self) -> int:
+        """By the node that pulls the most: it is the last to be ready."""
+        return max((node.pull_bytes for node in self.nodes), default=0)
+
+
+def forecast(
+    images: Sequence[str],
+    layers: Mapping[str, Layers],
+    nodes: Sequence[CacheNode],
+    copies: int,
+    *,
+    disk_bytes_per_compressed: float,
+) -> Forecast:
+    """Place `images` as the operator would, with the sizes that are known."""
+    usual = sum(sum(found.values()) for found in layers.values()) // max(1, len(layers))
+    # An image of unknown layers is one layer of its own, of the usual size.
+    known = {image: layers.get(image) or {image: usual} for image in images}
+    placed = place(weigh(images, layers), nodes, copies)
+    budgets = {node.name: node.budget_bytes for node in nodes}
+    forecasts = tuple(
+        _forecast_node(name, held, budgets[name], known, disk_bytes_per_compressed) for name, held in placed.items()
+    )
+    on_disk = {image for node in forecasts for image in set(placed[node.name]) - set(node.left_out)}
+    is_held = copies > 0 and bool(nodes)
+    return Forecast(
+        images=tuple(images),
+        num_families=len({family_of(image) for image in images}),
+        copies=min(copies, len(nodes)),
+        nodes=forecasts,
+        num_sized=sum(image in layers for image in images),
+        single_bytes=sum({digest: size for found in known.values() for digest, size in found.items()}.values()),
+        unfit=tuple(image for image in images if is_held and image not in on_disk),
+    )
+
+
+def _forecast_node(
+    name: str, held: Sequence[str], budget_bytes: int | None, layers: Mapping[str, Layers], factor: float
+) -> NodeForecast:
+    seen: set[str] = set()
+    num_bytes, left_out = 0, []
+    for image in held:
+        added = sum(size for digest, size in layers[image].items() if digest not in seen)
+        if budget_bytes is not None and (num_bytes + added) * factor > budget_bytes:
+            left_out.append(image)
+            continue
+        num_bytes += added
+        seen.update(layers[image])
+    disk_bytes = int(num_bytes * factor)
+    return NodeForecast(name, len(held) - len(left_out), num_bytes, disk_bytes, budget_bytes, tuple(left_out))
+
+
+def weigh(images: Sequence[str], layers: Mapping[str, Layers]) -> list[CacheImage]:
+    """For placement: shared is what every image of a family that has known layers has."""
+    common: dict[str, set[str]] = {}
+    members = Counter(family_of(image) for image in images if image in layers)
+    for image in images:
+        if image in layers:
+            family = family_of(image)
+            common[family] = common[family] & set(layers[image]) if family in common else set(layers[image])
+    weighed = []
+    for image in images:
+        family, found = family_of(image), layers.get(image)
+        if found is None:
+            weighed.append(CacheImage(image))
+            continue
+        shared = sum(found[digest] for digest in common[family]) if members[family] > 1 else 0
+        weighed.append(CacheImage(image, sum(found.values()), shared))
+    return weighed
+
+
+def list_sizes(images: Sequence[str], layers: Mapping[str, Layers]) -> str:
+    """A line for each image, as the `images` key of an imagesFrom ConfigMap has them."""
+    weighed = weigh(images, layers)
+    fields = [(one.name, *(() if one.num_bytes is None else (one.num_bytes, one.shared_bytes))) for one in weighed]
+    return "".join(" ".join(map(str, line)) + "\n" for line in fields)

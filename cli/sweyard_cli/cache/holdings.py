@@ -1,0 +1,85 @@
+"""What the nodes of a cache hold, by their own reports."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweyard_operator.cache_agent.protocol import ImageState, NodeReport
+from sweyard_operator.observe.image_cache import read_assigned, read_reports
+from sweyard_operator.plan.image_reports import reports_of_pods
+
+States = Mapping[str, ImageState]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One image that some nodes cannot pull, for one reason."""
+
+    image: str
+    reason: str
+    message: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """One ImageCache."""
+
+    name: str
+    condition: str
+    """Of Ready: its reason and message."""
+    images: tuple[str, ...]
+    """In order of need, as far as assignments tell."""
+    states: Mapping[str, States]
+    """By node and image; what a node was told to hold and said nothing of yet is waiting."""
+    used_bytes: Mapping[str, int]
+    """By node: of its runtime's whole image filesystem; 0 if it does not tell."""
+    failures: tuple[Failure, ...]
+
+
+def read_holdings(
+    cache: Mapping[str, Any], config_maps: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]
+) -> Holdings:
+    """Pure: from objects as the API server has them."""
+    name = str(cache["metadata"]["name"])
+    reports = read_reports(config_maps) or reports_of_pods(pods)
+    assigned = read_assigned(name, config_maps, reports)
+    states = {node: _states(report, assigned.get(node, ())) for node, report in sorted(reports.items())}
+    return Holdings(
+        name=name,
+        condition=_ready(cache),
+        images=_in_order([assigned.get(node) or tuple(states[node]) for node in states]),
+        states=states,
+        used_bytes={node: reports[node].used_bytes for node in states},
+        failures=_failures(reports),
+    )
+
+
+def _states(report: NodeReport, assigned: Sequence[str]) -> dict[str, ImageState]:
+    return {image: ImageState.WAITING for image in assigned} | {
+        image: said.state for image, said in report.images.items()
+    }
+
+
+def _in_order(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """One order that agrees with all lists as well as their positions tell."""
+    ranks: dict[str, float] = {}
+    for images in lists:
+        for number, image in enumerate(images):
+            ranks.setdefault(image, (number + 0.5) / len(images))
+    return tuple(sorted(ranks, key=lambda image: (ranks[image], image)))
+
+
+def _failures(reports: Mapping[str, NodeReport]) -> tuple[Failure, ...]:
+    nodes: dict[tuple[str, str, str], list[str]] = {}
+    for node, report in sorted(reports.items()):
+        for image, said in report.images.items():
+            if said.state is ImageState.FAILED:
+                nodes.setdefault((image, str(said.reason or "PullFailed"), said.message), []).append(node)
+    return tuple(Failure(*key, tuple(found)) for key, found in sorted(nodes.items()))
+
+
+def _ready(cache: Mapping[str, Any]) -> str:
+    conditions = (cache.get("status") or {}).get("conditions") or ()
+    found = next((entry for entry in conditions if entry["type"] == "Ready"), None)
+    return "the operator has not seen it yet" if found is None else f"{found['reason']}: {found['message']}"

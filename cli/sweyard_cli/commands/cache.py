@@ -1,0 +1,130 @@
+"""sweyard cache: what images on nodes will cost, and where they are."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweyard_cli.commands.options import FileOption, NamespaceOption
+from sweyard_cli.console import make_console
+from sweyard_cli.documents import read_documents
+from sweyard_cli.errors import UserError
+from sweyard_cli.groups import SentenceGroup
+
+if TYPE_CHECKING:
+    from sweyard_cli.cache.wanted import ListImages, Wanted
+    from sweyard_operator.plan.placement import CacheNode
+
+app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Task images on nodes: plan them, and see them.")
+
+_BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
+_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+@app.command(epilog="Example: sweyard cache plan -f run.yaml --nodes 100 --budget 500Gi --bandwidth 1Gbit --sizes")
+def plan(
+    file: FileOption,
+    namespace: NamespaceOption = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Plan for so many equal nodes; default: the cluster's.", show_default=False),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Disk of each node for images; default: diskBudget.", show_default=False)
+    ] = None,
+    bandwidth: Annotated[str, typer.Option(help="Of each node, from the registry.")] = "1Gbit",
+    sizes: Annotated[bool, typer.Option("--sizes", help="Ask the registries how large images are.")] = False,
+    listing: Annotated[
+        Path | None,
+        typer.Option(
+            "--list", metavar="FILE", help="Write images and sizes there, for imagesFrom.", show_default=False
+        ),
+    ] = None,
+    disk_factor: Annotated[
+        float, typer.Option(min=1.0, help="Bytes on disk for each compressed one: containerd keeps both forms.")
+    ] = 3.0,
+) -> None:
+    """Say what the images of the TrainingRun or ImageCache in FILE will cost, before anything is pulled."""
+    from sweyard_cli.cache.forecast import forecast, list_sizes
+    from sweyard_cli.cache.forecast_view import show_forecast
+    from sweyard_cli.cache.registry import Registry, read_layers
+
+    bits_per_second = parse_bandwidth(bandwidth)
+    wanted = _wanted(file, namespace, needs_cluster=nodes is None)
+    places = _places(wanted, namespace, nodes, budget)
+    layers, untold = read_layers(wanted.images, Registry()) if sizes else ({}, {})
+    console = make_console()
+    if listing is not None:
+        listing.write_text(list_sizes(wanted.images, layers), encoding="utf-8")
+    if untold:
+        image, why = next(iter(untold.items()))
+        text = f"no sizes of {len(untold):,} of {len(wanted.images):,} images, first {image}: {why}"
+        make_console(stderr=True).print(text, markup=False)
+    copies = len(places) if wanted.spec.copies == "all" else int(wanted.spec.copies)
+    told = forecast(wanted.images, layers, places, copies, disk_bytes_per_compressed=disk_factor)
+    show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0)
+
+
+@app.command(epilog="Example: sweyard cache show tiny")
+def show(
+    name: Annotated[str | None, typer.Argument(help="Only this ImageCache.", show_default=False)] = None,
+    namespace: NamespaceOption = None,
+) -> None:
+    """Show which nodes hold which images, and what cannot be pulled and why."""
+    from sweyard_cli.cache.cluster import list_holdings
+    from sweyard_cli.cache.heat_map import show_holdings
+    from sweyard_cli.cluster.connection import connect
+
+    connection = connect(namespace)
+    found = list_holdings(connection, name)
+    if not found:
+        typer.echo(f"no ImageCaches in namespace {connection.namespace}")
+    for holdings in found:
+        show_holdings(holdings, make_console())
+
+
+def _wanted(file: Path, namespace: str | None, *, needs_cluster: bool) -> "Wanted":
+    from sweyard_cli.cache.wanted import find_wanted
+
+    documents = [document for document in read_documents(file) if document["kind"] in ("TrainingRun", "ImageCache")]
+    if len(documents) != 1:
+        raise UserError(f"{file}: holds {len(documents)} TrainingRuns and ImageCaches; put one into a file of its own")
+    return find_wanted(documents[0], _lister(namespace) if needs_cluster else lambda name: None)
+
+
+def _lister(namespace: str | None) -> "ListImages":
+    from sweyard_cli.cache.cluster import listed_by
+    from sweyard_cli.cluster.connection import connect
+
+    return lambda name: listed_by(connect(namespace), name)
+
+
+def _places(wanted: "Wanted", namespace: str | None, count: int | None, budget: str | None) -> "Sequence[CacheNode]":
+    from sweyard_operator.plan.placement import CacheNode
+    from sweyard_operator.plan.quantities import parse_quantity
+
+    text = budget or wanted.spec.disk_budget
+    try:
+        num_bytes = None if text is None else int(parse_quantity(text))
+    except ValueError as error:
+        raise UserError(f"--budget {text}: is no quantity; write it like 500Gi") from error
+    if count is not None:
+        return [CacheNode(f"node-{number}", num_bytes) for number in range(1, count + 1)]
+    from sweyard_cli.cache.cluster import cluster_nodes
+    from sweyard_cli.cluster.connection import connect
+
+    spec = wanted.spec if budget is None else wanted.spec.model_copy(update={"disk_budget": budget})
+    found = cluster_nodes(connect(namespace), spec)
+    if not found:
+        raise UserError("no node is Ready, schedulable and matches nodeSelector; --nodes plans without a cluster")
+    return found
+
+
+def parse_bandwidth(text: str) -> float:
+    """Bits a second of 1Gbit, 500Mbit/s, 100MB/s. Raises UserError."""
+    found = _BANDWIDTH.fullmatch(text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise UserError(f"--bandwidth {text}: write it like 1Gbit or 100MB")
+    return float(found[1]) * _FACTORS[found[2].lower()] * (1 if found[3].lower() == "bit" else 8)

@@ -1,0 +1,109 @@
+"""Sizes of images from a registry: by index and manifest, with a token where one is asked for."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweyard_cli.cache.registry import Registry, read_layers
+
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+LAYERS = [{"digest": "sha256:1", "size": 3_000_000_000}, {"digest": "sha256:2", "size": 500}]
+
+
+@dataclass
+class FakeRegistry:
+    """What it serves by path; with `token`, only to who has it."""
+
+    address: str = ""
+    pages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    token: str = ""
+    num_tokens: int = 0
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    fake = FakeRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/token"):
+                fake.num_tokens += 1
+                self._answer(200, {"token": fake.token})
+            elif fake.token and self.headers.get("Authorization") != f"Bearer {fake.token}":
+                realm = f'Bearer realm="http://{fake.address}/token",service="r",scope="repository:a:pull"'
+                self._answer(401, {}, {"WWW-Authenticate": realm})
+            else:
+                page = fake.pages.get(self.path)
+                self._answer(404 if page is None else 200, page or {})
+
+        def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in {**(headers or {}), "Content-Length": str(len(data))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    fake.address = f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield fake
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_manifest_of_our_platform_is_found_through_an_index(registry: FakeRegistry) -> None:
+    platforms = [
+        {"digest": f"sha256:{arch}", "platform": {"os": "linux", "architecture": arch}} for arch in ("arm64", "amd64")
+    ]
+    registry.pages["/v2/a/manifests/1"] = {"mediaType": INDEX, "manifests": platforms}
+    registry.pages["/v2/a/manifests/sha256:amd64"] = {"mediaType": MANIFEST, "layers": LAYERS}
+    assert Registry().layers(f"{registry.address}/a:1") == {"sha256:1": 3_000_000_000, "sha256:2": 500}
+
+
+def test_a_token_is_fetched_once_a_repository(registry: FakeRegistry) -> None:
+    registry.token = "secret"
+    registry.pages["/v2/a/manifests/1"] = registry.pages["/v2/a/manifests/2"] = {"layers": LAYERS}
+    reading = Registry()
+    for tag in ("1", "2"):
+        assert len(reading.layers(f"{registry.address}/a:{tag}")) == 2
+    assert registry.num_tokens == 1
+
+
+def test_why_there_is_no_size_is_told_and_harms_no_other(registry: FakeRegistry) -> None:
+    registry.pages["/v2/a/manifests/1"] = {"layers": LAYERS}
+    found, untold = read_layers([f"{registry.address}/a:1", f"{registry.address}/b:1"], Registry())
+    assert list(found) == [f"{registry.address}/a:1"]
+    assert untold == {f"{registry.address}/b:1": "the registry answers 404 Not Found"}
+
+
+def test_a_plan_with_sizes_tells_bytes_time_and_what_does_not_fit(
+    sweyard: Callable[..., Any], registry: FakeRegistry, tmp_path: Path
+) -> None:
+    images = [f"{registry.address}/a:{tag}" for tag in range(4)]
+    for tag in range(4):
+        own = {"digest": f"sha256:own{tag}", "size": 2_000_000_000}
+        registry.pages[f"/v2/a/manifests/{tag}"] = {"layers": [LAYERS[0], own]}
+    file = tmp_path / "cache.yaml"
+    spec = {"images": images, "copies": "all"}
+    document = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "ImageCache", "metadata": {"name": "c"}, "spec": spec}
+    file.write_text(json.dumps(document))
+    options = ["--nodes", "2", "--budget", "20G", "--bandwidth", "8Gbit", "--sizes", "--disk-factor", "2"]
+    result = sweyard("cache", "plan", "-f", file, *options)
+    assert result.exit_code == 0, result.output
+    assert "18 GB to pull" in result.output, "3 + 3 * 2 on each of two nodes"
+    assert "9 s at 8 Gbit/s a node" in result.output
+    assert f"no node has room for 1 image: {images[3]}" in result.output
+    assert "node-1: 3 images, 18 GB of 20 GB, 1 left out" in result.output

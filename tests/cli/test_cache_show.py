@@ -1,0 +1,99 @@
+"""sweyard cache show: nodes by images, from the reports of the nodes."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweyard_cli.cache.heat_map import describe_failures, draw_row, show_holdings, split_columns
+from sweyard_cli.cache.holdings import Holdings, read_holdings
+from sweyard_operator.build.cache_agent import build_assignment
+from sweyard_operator.cache_agent.protocol import (
+    REPORT_KEY,
+    Assignment,
+    ImageReport,
+    ImageState,
+    NodeReport,
+    PullFailure,
+    report_name,
+)
+from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
+
+CACHE: dict[str, Any] = {
+    "apiVersion": "sweyard.dev/v1alpha1",
+    "kind": "ImageCache",
+    "metadata": {"name": "c", "namespace": "ns", "uid": "u"},
+    "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Pulling", "message": "1 of 3"}]},
+}
+HELD, PULLING = ImageReport(state=ImageState.CACHED), ImageReport(state=ImageState.PULLING)
+GONE = ImageReport(state=ImageState.FAILED, reason=PullFailure.NOT_FOUND, message="no such tag")
+
+
+def report(node: str, **images: ImageReport) -> dict[str, Any]:
+    said = NodeReport(node=node, images={f"{name}:1": one for name, one in images.items()}, used_bytes=3 * 10**9)
+    metadata = {"name": report_name("c", node), "labels": {LABEL_ROLE: ROLE_REPORT}}
+    return {"metadata": metadata, "data": {REPORT_KEY: said.model_dump_json()}}
+
+
+def holdings() -> Holdings:
+    told = build_assignment(CACHE, "n1", Assignment(images=("b:1", "a:1", "c:1"), max_parallel_pulls=1))
+    return read_holdings(CACHE, [told, report("n1", a=HELD, b=GONE), report("n2", b=GONE, c=PULLING)], [])
+
+
+def test_reports_and_assignments_become_states() -> None:
+    found = holdings()
+    assert found.condition == "Pulling: 1 of 3"
+    assert found.images == ("b:1", "a:1", "c:1")
+    assert found.states["n1"] == {"b:1": "failed", "a:1": "cached", "c:1": "waiting"}
+    assert found.used_bytes["n1"] == 3 * 10**9
+
+
+def test_one_failure_of_many_nodes_is_one_line() -> None:
+    assert list(describe_failures(holdings())) == ["failed: b:1 on n1, n2: NotFound: no such tag"]
+
+
+def test_a_pipe_gets_a_line_for_each_node() -> None:
+    console = Console(file=StringIO(), width=500)
+    show_holdings(holdings(), console)
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue().splitlines()[:3] == [
+        "ImageCache c: Pulling: 1 of 3",
+        "n1: 1 of 3 images held, 1 waiting, 1 failed, 3 GB used",
+        "n2: 0 of 2 images held, 1 pulling, 1 failed, 3 GB used",
+    ]
+
+
+def test_a_terminal_gets_a_map() -> None:
+    console = Console(file=StringIO(), width=100, force_terminal=True, color_system=None)
+    show_holdings(holdings(), console)
+    assert isinstance(console.file, StringIO)
+    rows = [line.split() for line in console.file.getvalue().splitlines()]
+    assert rows[1][:2] == ["n1", "✗█"]
+    assert rows[2][:2] == ["n2", "✗·"]
+
+
+@pytest.mark.parametrize(
+    ("states", "cell"),
+    [
+        (("cached",) * 8, "█"),
+        (("cached",) * 7 + ("pulling",), "▓"),
+        (("cached",) + ("waiting",) * 7, "░"),
+        (("waiting",) * 8, " "),
+        (("failed",) + ("waiting",) * 7, "✗"),
+        (("failed",) + ("cached",) * 7, "▓"),
+        ((), "·"),
+    ],
+    ids=["all", "nearly", "few", "none", "failed", "failed-among-held", "not-here"],
+)
+def test_a_cell_is_the_share_that_is_held(states: tuple[str, ...], cell: str) -> None:
+    images = [f"i{number}:1" for number in range(8)]
+    row = draw_row({image: ImageState(state) for image, state in zip(images, states, strict=False)}, [images])
+    assert row.plain == cell
+
+
+def test_columns_are_equal_parts_in_order() -> None:
+    columns = split_columns([str(number) for number in range(10)], 4)
+    assert [len(column) for column in columns] == [2, 3, 3, 2]
+    assert [image for column in columns for image in column] == [str(number) for number in range(10)]
+    assert split_columns((), 4) == []
