@@ -21,6 +21,8 @@ import pytest_asyncio
 from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, CONTAINER_SANDBOX, DEMAND_KEY, LABEL_POOL
 from sweyard_api.kinds import KINDS
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
+from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.conditions import rfc3339
 from sweyard_operator.contact import Contact
@@ -142,6 +144,19 @@ class RealWorld:
         )
         assert reply.status in accepted, reply.body
         return reply.status
+
+    async def bind(self, pod: Manifest, node: str) -> None:
+        """As the scheduler does."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name_of(pod)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = PODS.path(self.namespace, name_of(pod), "binding")
+        body = json.dumps(binding).encode()
+        reply = await self.transport.request("POST", path, params={}, body=body, content_type="application/json")
+        assert reply.status == 201, reply.body
 
     async def claim(self, pod: Manifest, holder: str) -> int:
         """The client's patch: 200 for a claim, 422 for one that came too late."""
@@ -266,6 +281,25 @@ async def test_demand_is_served_and_shrinks_by_itself(world: RealWorld) -> None:
         CONFIG_MAPS, world.namespace, "holder", {"data": {DEMAND_KEY: json.dumps({"images": [IMAGE]})}}
     )
     await world.until_ready(1)
+
+
+async def test_sandboxes_prefer_the_nodes_that_report_their_image(world: RealWorld) -> None:
+    for node, state in (("node-a", ImageState.CACHED), ("node-b", ImageState.CACHED), ("node-c", ImageState.PULLING)):
+        said = NodeReport(node=node, images={IMAGE: ImageReport(state=state)})
+        mailbox = ConfigMapMailbox(world.cluster, namespace=world.namespace, cache="c", cache_uid="u", node=node)
+        await mailbox.write_report(said)
+    await world.create_pool(replicas=2, warm=[{"image": IMAGE, "replicas": 2}], imageCacheRef="c")
+    await world.until_ready(2)
+    for pod, node in zip(await world.pods(), ("node-b", "node-c"), strict=True):
+        terms = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        preferred = {field["values"][0] for term in terms for field in term["preference"]["matchFields"]}
+        assert preferred == {"node-a", "node-b"}
+        await world.bind(pod, node)
+
+    async def is_told() -> bool:
+        return (await world.status()).get("warmStartFraction") == 0.5
+
+    await world.until(is_told)
 
 
 async def test_a_killed_operator_comes_back_and_makes_no_double(world: RealWorld) -> None:
