@@ -114,3 +114,12 @@ def test_bandwidth(text: str, bits: float) -> None:
 @pytest.mark.parametrize(("num_bytes", "told"), [(0, "0 B"), (999, "999 B"), (1_800_000_000, "1.8 GB"), (6e12, "6 TB")])
 def test_sizes_are_told_in_decimal_units(num_bytes: float, told: str) -> None:
     assert size(num_bytes) == told
+
+
+def test_without_a_cluster_a_missing_data_set_is_what_is_told() -> None:
+    def refuse(name: str) -> None:
+        raise UserError("the kubeconfig cannot be used")
+
+    spec = {"preset": "tiny", "tasks": {"train": {"dataset": "absent"}}}
+    with pytest.raises(UserError, match=r"dataset 'absent' is not in .*; nor can a cluster be asked: the kubeconfig"):
+        find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, refuse)

@@ -1,4 +1,4 @@
-"""run --cluster, watch, status and tasks push against a real API server."""
+"""run --cluster, watch, status, cache and tasks push against a real API server."""
 
 import base64
 import gzip
@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from tests.cli.conftest import DOCUMENT
 
+from sweyard_api.constants import LABEL_CACHE
 from sweyard_api.kinds import KINDS
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.errors import UserError
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport
+from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.task import Task
 
@@ -154,3 +157,33 @@ def test_a_data_set_without_images_or_too_large_is_not_pushed(
         push_dataset(connection, "mine", large, {"cachetools": "x:1"})
     with pytest.raises(UserError, match="no such file"):
         push_dataset(connection, "mine", tmp_path / "none", {})
+
+
+def create(server: TestCluster, namespace: str, folder: Path, manifest: dict[str, Any]) -> Path:
+    file = folder / f"{manifest['metadata']['name']}.json"
+    file.write_text(json.dumps(manifest))
+    server.kubectl("-n", namespace, "create", "-f", str(file))
+    return file
+
+
+def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "list"}, "data": {"images": "a:1 9\nb:1\n"}}
+    create(server, namespace, tmp_path, listed)
+    cache = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "ImageCache", "metadata": {"name": "c"}}
+    file = create(server, namespace, tmp_path, {**cache, "spec": {"imagesFrom": "list", "copies": 1}})
+    assert "no ImageCaches" in on_cluster("cache", "show", "-n", "default").stdout
+    refused = on_cluster("cache", "plan", "-f", str(file), "-n", namespace)
+    assert "no node is Ready, schedulable and matches nodeSelector" in refused.stderr
+    planned = on_cluster("cache", "plan", "-f", str(file), "-n", namespace, "--nodes", "2")
+    assert "2 nodes, 1 copies of each image: 2 pulls" in planned.stdout, planned.stderr
+
+    said = NodeReport(node="n1", images={"a:1": ImageReport(state=ImageState.CACHED)})
+    labels = {LABEL_CACHE: "c", LABEL_ROLE: ROLE_REPORT}
+    report = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r", "labels": labels}}
+    create(server, namespace, tmp_path, {**report, "data": {REPORT_KEY: said.model_dump_json()}})
+    shown = on_cluster("cache", "show", "c", "-n", namespace)
+    assert shown.stdout.splitlines() == [
+        "ImageCache c: the operator has not seen it yet",
+        "n1: 1 of 1 image held",
+    ]
+    assert on_cluster("cache", "show", "other", "-n", namespace).returncode == 2

@@ -59,12 +59,21 @@ def _of(source: TaskSource, list_images: ListImages) -> Sequence[str]:
     try:
         tasks = load_tasks(source)
     except SweyardError as error:
-        found = list_images(source.dataset)
+        found = _of_cluster(source.dataset, list_images, because=str(error))
         if found is None:
             raise UserError(str(error)) from error
         return found
     # Tasks of directories need no image.
     return [task.image for task in tasks if not task.image.startswith("dir:")]
+
+
+def _of_cluster(dataset: str, list_images: ListImages, *, because: str) -> Sequence[str] | None:
+    if "/" in dataset:
+        return None  # a path, or a data set of the hub: no name of a ConfigMap
+    try:
+        return list_images(dataset)
+    except UserError as error:
+        raise UserError(f"{because}; nor can a cluster be asked: {error}") from error
 
 
 def _each_once(*lists: Sequence[str]) -> tuple[str, ...]:

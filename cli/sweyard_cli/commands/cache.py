@@ -52,7 +52,7 @@ def plan(
     from sweyard_cli.cache.registry import Registry, read_layers
 
     bits_per_second = parse_bandwidth(bandwidth)
-    wanted = _wanted(file, namespace, needs_cluster=nodes is None)
+    wanted = _wanted(file, namespace)
     places = _places(wanted, namespace, nodes, budget)
     layers, untold = read_layers(wanted.images, Registry()) if sizes else ({}, {})
     console = make_console()
@@ -85,13 +85,13 @@ def show(
         show_holdings(holdings, make_console())
 
 
-def _wanted(file: Path, namespace: str | None, *, needs_cluster: bool) -> "Wanted":
+def _wanted(file: Path, namespace: str | None) -> "Wanted":
     from sweyard_cli.cache.wanted import find_wanted
 
     documents = [document for document in read_documents(file) if document["kind"] in ("TrainingRun", "ImageCache")]
     if len(documents) != 1:
         raise UserError(f"{file}: holds {len(documents)} TrainingRuns and ImageCaches; put one into a file of its own")
-    return find_wanted(documents[0], _lister(namespace) if needs_cluster else lambda name: None)
+    return find_wanted(documents[0], _lister(namespace))
 
 
 def _lister(namespace: str | None) -> "ListImages":
