@@ -40,12 +40,16 @@ class _Pending:
 
 @dataclass(slots=True)
 class DriverClient:
-    """One sandbox's driver. `secret` must be unguessable; `environment` is exported to every command."""
+    """One sandbox's driver. `secret` must be unguessable; `environment` is exported to every command.
+
+    Clients that share `turns` open no more streams at the same time than it allows.
+    """
 
     connector: Connector
     secret: str
     environment: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     link: DriverLink = field(init=False)
     _requests: RequestBook = field(init=False)
     _pending: _Pending | None = field(init=False, default=None)
@@ -61,6 +65,7 @@ class DriverClient:
             on_answer=self._handle,
             on_greeting=self._ask_about_pending,
             on_death=self._fail_pending,
+            turns=self.turns,
             clock=self.clock,
         )
 

@@ -37,6 +37,8 @@ class DriverLink:
     on_answer: Callable[[wire.Answer], Awaitable[None]]
     on_greeting: Callable[[], Awaitable[None]]
     on_death: Callable[[InfrastructureError], None]
+    turns: asyncio.Semaphore
+    """To open a stream one takes a turn, so that hundreds at once do not all run out of time."""
     clock: Callable[[], float] = time.monotonic
     reconnect_seconds: float = _RECONNECT_SECONDS
     counters: ChannelCounters = field(default_factory=ChannelCounters)
@@ -114,6 +116,10 @@ class DriverLink:
         return "the stream ended"
 
     async def _connect(self) -> None:
+        async with self.turns:
+            await self._connect_in_turn()
+
+    async def _connect_in_turn(self) -> None:
         channel = await self.connector.connect()
         parser = wire.AnswerParser(self.secret, max_output_bytes=self._cap_bytes)
         try:

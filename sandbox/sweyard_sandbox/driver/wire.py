@@ -166,7 +166,7 @@ class AnswerParser:
 
     def __init__(self, secret: str, *, max_output_bytes: int) -> None:
         self.max_output_bytes = max_output_bytes
-        self._mark = f"\n-{secret}-".encode()
+        self._mark = f"-{secret}-".encode()
         self._window = bytearray()
         """Not yet known to be output: it may be the beginning of a mark."""
         self._output = bytearray()

@@ -23,7 +23,7 @@ from sweyard_sandbox.pool.opening import open_stream
 from sweyard_sandbox.pool.pods import SandboxPod
 from sweyard_sandbox.pool.pool_object import pool_path as pool_path
 from sweyard_sandbox.pool.waiting_reasons import Waiting
-from sweyard_sandbox.runtimes.kubernetes.connector import HEARTBEAT_SECONDS, PodConnector
+from sweyard_sandbox.runtimes.kubernetes.connector import HEARTBEAT_SECONDS, MAX_OPENING, PodConnector
 
 LEASE_SECONDS = 30
 _DEFAULT_CLAIM_SECONDS = 600.0
@@ -49,6 +49,7 @@ class Pool:
         self._api = api
         self._namespace = namespace
         self._heartbeat_seconds = heartbeat_seconds
+        self._turns = asyncio.Semaphore(MAX_OPENING)
         self._holding = Holding(api, lease, namespace=namespace, pool=name, rng=rng, on_stop=self._abandon)
         self._claims = self._holding.claims
         self._sandboxes: set[DriverSandbox] = set()
@@ -200,7 +201,7 @@ class Pool:
         connector = PodConnector(
             self._api, self._namespace, pod.name, pod.uid, heartbeat_seconds=self._heartbeat_seconds
         )
-        client = DriverClient(connector, secrets.token_hex(8))
+        client = DriverClient(connector, secrets.token_hex(8), turns=self._turns)
 
         async def destroy() -> None:
             self._sandboxes.discard(sandbox)

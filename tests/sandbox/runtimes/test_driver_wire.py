@@ -23,7 +23,7 @@ def parse(stream: bytes, cuts: list[int], limit: int = 1 << 20) -> list[wire.Ans
 
 
 def mark(words: str) -> bytes:
-    return f"\n-{SECRET}-{words}\n".encode()
+    return f"-{SECRET}-{words}\n".encode()
 
 
 @given(

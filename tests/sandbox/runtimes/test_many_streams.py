@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -48,7 +49,7 @@ class FloodingChannel:
         await self._answers.put(self._mark(f"end {command_id} 0 0 0"))
 
     def _mark(self, words: str) -> bytes:
-        return f"\n-{self._secret}-{words}\n".encode()
+        return f"-{self._secret}-{words}\n".encode()
 
 
 class OneChannel:
@@ -87,6 +88,35 @@ async def test_512_streams_that_flood_at_once_hold_no_more_than_their_caps() -> 
         await asyncio.gather(*(client.close() for client in clients))
     finally:
         tracemalloc.stop()
+
+
+class SlowToOpen(OneChannel):
+    """Counts the streams that are being opened, over all connectors."""
+
+    opening: ClassVar[list[str]] = []
+    most_at_once = 0
+
+    def __init__(self, secret: str) -> None:
+        super().__init__(FloodingChannel(secret, portions=0))
+        self._secret = secret
+
+    async def connect(self) -> Channel:
+        self.opening.append(self._secret)
+        SlowToOpen.most_at_once = max(SlowToOpen.most_at_once, len(self.opening))
+        await asyncio.sleep(0)
+        self.opening.remove(self._secret)
+        return await super().connect()
+
+
+async def test_512_streams_are_opened_in_turns() -> None:
+    turns = asyncio.Semaphore(8)
+    secrets = [f"{number:016x}" for number in range(512)]
+    clients = [DriverClient(SlowToOpen(secret), secret, turns=turns) for secret in secrets]
+    await asyncio.gather(*(client.open() for client in clients))
+    assert SlowToOpen.most_at_once == 8
+    outputs = await asyncio.gather(*(run(client, "nothing") for client in clients))
+    assert outputs == [b""] * 512
+    await asyncio.gather(*(client.close() for client in clients))
 
 
 class CountingChannel(ProcessChannel):

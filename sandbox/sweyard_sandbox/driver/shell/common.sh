@@ -6,7 +6,7 @@
 #                                 when the command is but a program's name and its arguments
 #   put NAME BYTES                store BYTES raw bytes as NAME.$$ in the spool
 #   kill ID SIGNAL | status ID | forget NAME...
-# Answers: what commands write, as it comes, and between it marks, lines that begin with the secret:
+# Answers: what commands write, as it comes, and between it marks, which begin with the secret and end with the line:
 #   hello EXACT SETSID SPOOL      EXACT: 1 when `head -c` takes no byte too many from a pipe
 #   end ID CODE OOM CUT           the command's shell ended; all that it wrote before came before this mark
 #   begin ID | resume ID          what came before is not this command's; its output follows (resume: all of it again)
@@ -28,10 +28,11 @@
 # g.cut (tee is gone before its time: nothing goes through the pipe), g.off (nothing of it goes to the stream any more).
 # Besides: driver, generation (the newest ones).
 
-mark() { printf '\n-%s-%s\n' "$secret" "$*" >&3; }
+# Marks begin without a newline: shells write what follows one separately, and others may write in between.
+mark() { printf -- '-%s-%s\n' "$secret" "$*" >&3; }
 
 inband_mark() { # ID RESULT: into the pipe
-  printf '\n-%s-end %s %s 0\n' "$secret" "$1" "$2"
+  printf -- '-%s-end %s %s 0\n' "$secret" "$1" "$2"
 }
 
 lines() { # N: the next N lines of the stream into $text

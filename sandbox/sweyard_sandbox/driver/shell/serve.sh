@@ -12,7 +12,7 @@ serve() {
   known=" $* "
   while run_command; do
     read -r id blocks <&8 || exit
-    if [ "$blocks" != "$limit" ] || [ -e "$spool/$generation.cut" ]; then
+    if [ "$blocks" != "$limit" ] || [ -e "$spool/$generation.cut" ] || ! [ -e "$spool/$generation.now" ]; then
       echo "$id $blocks" >"$spool/$generation.next"
       exit
     fi
@@ -53,6 +53,7 @@ run_command() { # false when the next one needs another pipe
 is_held() { # does a process that was not there before hold the pipe?
   set -- /proc/[0-9]*
   [ " $* " = "$known" ] && return 1
+  [ $# -gt 400 ] && return # to look at so many costs more than a new pipe
   for process; do
     case $known in *" $process "*) continue ;; esac
     [ -e "$process" ] || continue

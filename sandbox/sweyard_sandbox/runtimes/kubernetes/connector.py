@@ -11,6 +11,9 @@ from sweyard_sandbox.runtimes.kubernetes.exec_channel import open_exec
 HEARTBEAT_SECONDS = 20.0
 """Below the shortest idle limit that is usual on the way: 60 s in cloud load balancers."""
 
+MAX_OPENING = 32
+"""Streams that one process opens at a time: a node spends about 50 ms of processor time on each."""
+
 
 class PodConnector:
     """Knows the pod by UID: a new pod of the same name is not taken for it."""
