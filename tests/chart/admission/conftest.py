@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import yaml
 from tests.chart.admission.accounts import NAMESPACE, POD, PODS, POOL, Account, Create, pod
 from tests.chart.conftest import RELEASE
 
+from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.testing import TestCluster
 
 
@@ -26,8 +28,33 @@ def governed(api_server: TestCluster, helm: Callable[..., str]) -> Iterator[Test
     api_server.wait_for_kind("trainingruns.sweyard.dev")
     api_server.kubectl("create", "namespace", NAMESPACE)
     api_server.kubectl("-n", NAMESPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    wait_for_policies(api_server)
     yield api_server
     api_server.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def wait_for_policies(api_server: TestCluster) -> None:
+    """The API server takes new policies up a second later, in their order: once the last one holds, all do."""
+    admission, metadata = "admissionregistration.k8s.io/v1", {"name": "tests-last"}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.metadata.name != 'refused-by-the-last'", "message": "it holds"}],
+    }
+    binding = {"policyName": metadata["name"], "validationActions": ["Deny"]}
+    for kind, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
+        manifest = {"apiVersion": admission, "kind": kind, "metadata": metadata, "spec": body}
+        api_server.kubectl("apply", "-f", "-", input_text=json.dumps(manifest))
+    give_up_at = time.monotonic() + 60
+    while time.monotonic() < give_up_at:
+        try:
+            api_server.kubectl("-n", NAMESPACE, "create", "configmap", "refused-by-the-last", "--dry-run=server")
+        except ClusterError as error:
+            if "it holds" in str(error):
+                return
+            raise
+        time.sleep(0.2)
+    raise AssertionError("admission policies are not enforced")
 
 
 @pytest.fixture(scope="session")

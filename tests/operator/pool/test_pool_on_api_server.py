@@ -289,6 +289,16 @@ async def test_sandboxes_prefer_the_nodes_that_report_their_image(world: RealWor
         mailbox = ConfigMapMailbox(world.cluster, namespace=world.namespace, cache="c", cache_uid="u", node=node)
         await mailbox.write_report(said)
     await world.create_pool(replicas=2, warm=[{"image": IMAGE, "replicas": 2}], imageCacheRef="c")
+
+    async def all_prefer() -> bool:
+        """Those that were made before the operator heard of the reports are made anew."""
+        pods = await world.pods()
+        early = [pod for pod in pods if "affinity" not in pod["spec"]]
+        for pod in early:
+            await world.cluster.delete(Deletion(PODS, world.namespace, name_of(pod), pod["metadata"]["uid"]))
+        return len(pods) == 2 and not early
+
+    await world.until(all_prefer)
     await world.until_ready(2)
     for pod, node in zip(await world.pods(), ("node-b", "node-c"), strict=True):
         terms = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
