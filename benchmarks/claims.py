@@ -22,7 +22,8 @@ from typing import Any
 
 from benchmarks.bare_patches import patch_at_once
 from benchmarks.figures import percentile, print_figures, summarize_ms
-from benchmarks.own_cluster import operator_process, own_cluster
+from benchmarks.operator_process import running_operator
+from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import POOL, fresh_namespace
 from benchmarks.warm_pool import (
     IMAGE,
@@ -180,7 +181,7 @@ def cluster_and_operator() -> Iterator[None]:
         return
     with own_cluster(fake_nodes=_NODES) as cluster, tempfile.TemporaryDirectory() as folder:
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-        with operator_process(cluster.kubeconfig, Path(folder) / "operator.log"):
+        with running_operator(cluster.kubeconfig, Path(folder) / "operator.log"):
             yield
 
 

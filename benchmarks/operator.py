@@ -24,16 +24,14 @@ from benchmarks.figures import print_figures
 from benchmarks.operator_process import CHECKOUT, OperatorProcess, cpu_seconds, peak_rss_mib
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import POOL, fresh_namespace
+from benchmarks.warm_pool import IMAGE, create_pool
 
-from sweyard_api.constants import API_VERSION
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pods import SandboxPod
 from sweyard_sandbox.pool.pool import Pool, pool_path
 
-IMAGE = "benchmark/none:1"
 NODES = 100
-REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
 _POLL_SECONDS = 1.0
 _DEADLINE_SECONDS = 1_200.0
 _SETTLE_SECONDS = 5.0
@@ -46,12 +44,9 @@ async def live_once(
     api: ApiClient, kubeconfig: Path, operator: OperatorProcess, namespace: str, sandboxes: int
 ) -> dict[str, float]:
     """A pool from nothing to nothing: each sandbox is created, claimed and released. Seconds by part."""
-    spec = {"replicas": sandboxes, "warm": [{"image": IMAGE, "replicas": sandboxes}]}
-    spec["template"] = {"resources": {"requests": REQUESTS}}
-    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
     path = pool_path(namespace, POOL)
     moments = [time.monotonic()]
-    await api.request("POST", path.rpartition("/")[0], body=body)
+    await create_pool(api, namespace, sandboxes, sandboxes)
     await _until(operator, lambda: _is_ready(api, path, sandboxes))
     moments.append(time.monotonic())
     credentials = load_kubeconfig(kubeconfig)

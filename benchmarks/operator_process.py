@@ -6,14 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
 _READY_SECONDS = 90.0
 _END_SECONDS = 20.0
+_KEPT_SECONDS = 0.3
 
 
 class OperatorProcess:
@@ -38,6 +41,13 @@ class OperatorProcess:
         command = [sys.executable, "-m", "sweyard_operator"]
         with self._log.open("ab") as file:
             self._process = subprocess.Popen(command, env=self._environment, cwd=CHECKOUT, stdout=file, stderr=file)
+
+    def start_if_ended(self) -> bool:
+        """Whether that was needed."""
+        if self.is_running():
+            return False
+        self.start()
+        return True
 
     def wait_until_ready(self) -> None:
         """It leads and its caches are filled. Raises RuntimeError with the end of its log."""
@@ -92,6 +102,30 @@ class OperatorProcess:
 
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self._port}{path}"
+
+
+@contextlib.contextmanager
+def running_operator(kubeconfig: Path, log: Path) -> Iterator[OperatorProcess]:
+    """At work, and started again whenever it ends, as by a kubelet; each such start is told."""
+    operator, is_over = OperatorProcess(kubeconfig, log), threading.Event()
+    operator.start()
+
+    def keep() -> None:
+        while not is_over.wait(_KEPT_SECONDS):
+            if operator.start_if_ended():
+                print("the operator ended and was started again", flush=True)
+
+    try:
+        operator.wait_until_ready()
+        keeper = threading.Thread(target=keep)
+        keeper.start()
+        try:
+            yield operator
+        finally:
+            is_over.set()
+            keeper.join()
+    finally:
+        operator.end()
 
 
 def cpu_seconds(pid: int) -> float:

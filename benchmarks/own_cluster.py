@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import TestCluster, shared_cluster
 
 CHECKOUT = Path(__file__).parents[1]
-_READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -27,53 +24,6 @@ def own_cluster(*, nodes: int = 0, fake_nodes: int = 0, audit: bool = False) -> 
     with shared_cluster(tool, f"benchmark-{os.getpid()}", nodes, fake_nodes, audit=audit) as cluster:
         cluster.install_kinds(*(CHECKOUT / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
         yield cluster
-
-
-@contextlib.contextmanager
-def operator_process(kubeconfig: Path, log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m sweyard_operator` outside of the cluster, ready to work; `variables` go into its environment.
-
-    Raises RuntimeError with the end of its log if it does not come up.
-    """
-    port = _free_port()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "KUBECONFIG": str(kubeconfig),
-        "POD_NAMESPACE": "default",
-        "SWEYARD_HTTP_PORT": str(port),
-        "SWEYARD_LEADER_LEASE_SECONDS": "5",
-        **variables,
-    }
-    with log.open("ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sweyard_operator"], env=environment, cwd=CHECKOUT, stdout=file, stderr=file
-        )
-    try:
-        _wait_until_listening(process, port, log)
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    give_up_at = time.monotonic() + _READY_SECONDS
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        if process.poll() is not None or time.monotonic() > give_up_at:
-            raise RuntimeError(f"the operator did not come up:\n{log.read_text()[-2_000:]}")
-        time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def load_small_image(cluster: TestCluster) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.pods import POOL
@@ -14,21 +15,39 @@ from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.pool_object import pool_path
 
 IMAGE = "benchmark/none:1"
+REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
+"""So little that hundreds fit on a node; a sandbox that says nothing asks for 1 GiB of disk."""
+TEMPLATE = {"resources": {"requests": REQUESTS}}
 _BASELINE = "baseline"
 _POLL_SECONDS = 0.2
-_DEADLINE_SECONDS = 600.0
+_DEADLINE_SECONDS = 1_800.0
 _CREATED = ('code="201"', 'resource="pods"', 'subresource=""', 'verb="POST"')
 _CREATED_PODS = re.compile(
     rf"^apiserver_request_total\{{{''.join(f'(?=.*{label})' for label in _CREATED)}.*\}} (\S+)$", re.M
 )
 
 
-async def time_pool(api: ApiClient, namespace: str, warm: int) -> float:
+async def create_pool(
+    api: ApiClient,
+    namespace: str,
+    replicas: int,
+    warm: int,
+    *,
+    name: str = POOL,
+    image: str = IMAGE,
+    template: Mapping[str, Any] = TEMPLATE,
+) -> None:
+    """A RolloutPool with so many of `image` warm."""
+    wanted = [{"image": image, "replicas": warm}] if warm else []
+    spec = {"replicas": replicas, "warm": wanted, "template": dict(template)}
+    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": name}, "spec": spec}
+    await api.request("POST", pool_path(namespace, name).rpartition("/")[0], body=body)
+
+
+async def time_pool(api: ApiClient, namespace: str, warm: int, *, image: str = IMAGE) -> float:
     """Seconds from the pool's creation until its status says that all `warm` sandboxes are ready."""
-    spec = {"replicas": warm, "warm": [{"image": IMAGE, "replicas": warm}]}
-    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
     began = time.perf_counter()
-    await api.request("POST", pool_path(namespace, POOL).rpartition("/")[0], body=body)
+    await create_pool(api, namespace, warm, warm, image=image)
     await wait_until_warm(api, namespace, warm)
     return time.perf_counter() - began
 
@@ -45,11 +64,12 @@ async def wait_until_warm(api: ApiClient, namespace: str, warm: int) -> None:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def time_deployment(api: ApiClient, namespace: str, replicas: int) -> float:
+async def time_deployment(api: ApiClient, namespace: str, replicas: int, *, image: str = IMAGE) -> float:
     """Seconds until so many replicas are available: the same pods but for what a Deployment does not allow."""
     metadata = {"name": POOL, "namespace": namespace, "uid": ""}
     owner = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata}
-    pod = build_sandbox_pod(owner, RolloutPoolSpec(), slot=0, image=IMAGE)
+    sandboxes = RolloutPoolSpec.model_validate({"template": TEMPLATE})
+    pod = build_sandbox_pod(owner, sandboxes, slot=0, image=image)
     pod_spec = {key: value for key, value in pod["spec"].items() if key != "activeDeadlineSeconds"}
     labels = {"app": _BASELINE}
     annotations = pod["metadata"]["annotations"]

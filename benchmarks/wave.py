@@ -23,17 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import print_figures
-from benchmarks.own_cluster import load_small_image, operator_process, own_cluster
+from benchmarks.operator_process import running_operator
+from benchmarks.own_cluster import load_small_image, own_cluster
 from benchmarks.pods import POOL, fresh_namespace
+from benchmarks.warm_pool import delete_deployment, time_deployment, time_pool
 
-from sweyard_api.constants import API_VERSION, LABEL_POOL
-from sweyard_api.rollout_pool import RolloutPoolSpec
-from sweyard_operator.build.sandbox_pod import build_sandbox_pod
+from sweyard_api.constants import LABEL_POOL
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 from sweyard_sandbox.pool.pool import Pool, find_credentials, pool_path
 
-REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
-"""So little that hundreds fit on a node: what is measured is how fast they start."""
 _POLL_SECONDS = 0.5
 _DEADLINE_SECONDS = 1_800.0
 _QUIET_SECONDS = 5.0
@@ -47,10 +45,11 @@ async def measure(arguments: argparse.Namespace, image: str) -> dict[str, Any]:
         pools, deployments = [], []
         for number in range(arguments.rounds):
             async with fresh_namespace(api) as namespace:
-                deployments.append(await time_deployment(api, namespace, image, arguments.sandboxes))
+                deployments.append(await time_deployment(api, namespace, arguments.sandboxes, image=image))
+                await delete_deployment(api, namespace)
                 await _wait_until_quiet(api)
             async with fresh_namespace(api) as namespace:
-                pools.append(await time_pool(api, namespace, image, arguments.sandboxes))
+                pools.append(await time_pool(api, namespace, arguments.sandboxes, image=image))
                 if number == arguments.rounds - 1:
                     turnover = await turn_over(api, namespace, image, arguments)
                 await _empty(api, namespace)
@@ -68,43 +67,6 @@ async def measure(arguments: argparse.Namespace, image: str) -> dict[str, Any]:
         }
     finally:
         await api.close()
-
-
-async def time_pool(api: ApiClient, namespace: str, image: str, sandboxes: int) -> float:
-    """Seconds until so many sandboxes are Ready."""
-    spec = {"replicas": sandboxes, "warm": [{"image": image, "replicas": sandboxes}]}
-    spec["template"] = {"resources": {"requests": REQUESTS}}
-    body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
-    began = time.monotonic()
-    await api.request("POST", pool_path(namespace, POOL).rpartition("/")[0], body=body)
-    await _wait_until_ready(api, namespace, sandboxes, began)
-    return time.monotonic() - began
-
-
-async def time_deployment(api: ApiClient, namespace: str, image: str, replicas: int) -> float:
-    """The same pods, but for restartPolicy and deadline, which a Deployment does not allow."""
-    template = RolloutPoolSpec.model_validate({"template": {"resources": {"requests": REQUESTS}}})
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "RolloutPool",
-        "metadata": {"name": POOL, "namespace": namespace, "uid": ""},
-    }
-    pod = build_sandbox_pod(owner, template, slot=0, image=image)
-    pod_spec = {key: value for key, value in pod["spec"].items() if key != "activeDeadlineSeconds"}
-    labels = {"app": "baseline"}
-    spec = {
-        "replicas": replicas,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {**pod_spec, "restartPolicy": "Always"}},
-    }
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "baseline"}, "spec": spec}
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    began = time.monotonic()
-    await api.request("POST", path, body=body)
-    await _wait_until_ready(api, namespace, replicas, began)
-    seconds = time.monotonic() - began
-    await api.request("DELETE", f"{path}/baseline", params={"propagationPolicy": "Foreground"})
-    return seconds
 
 
 async def turn_over(api: ApiClient, namespace: str, image: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -141,13 +103,6 @@ async def turn_over(api: ApiClient, namespace: str, image: str, arguments: argpa
     }
 
 
-async def _wait_until_ready(api: ApiClient, namespace: str, count: int, began: float) -> None:
-    while sum(map(_is_ready, await _pods(api, namespace))) < count:
-        if time.monotonic() - began > _DEADLINE_SECONDS:
-            raise TimeoutError(f"{count} pods are not ready after {_DEADLINE_SECONDS:.0f} s")
-        await asyncio.sleep(_POLL_SECONDS)
-
-
 async def _empty(api: ApiClient, namespace: str) -> None:
     patch = {"spec": {"replicas": 0, "warm": []}}
     await api.request("PATCH", pool_path(namespace, POOL), body=patch, content_type=MERGE_PATCH)
@@ -160,20 +115,14 @@ async def _wait_until_quiet(api: ApiClient) -> None:
 
 
 async def _count_pods(api: ApiClient) -> int:
-    """Of ours, in all namespaces."""
-    selectors = (LABEL_POOL, "app=baseline")
-    answers = [await api.request("GET", "/api/v1/pods", params={"labelSelector": one}) for one in selectors]
-    return sum(len(answer.get("items") or []) for answer in answers)
+    """Of all pools, in all namespaces."""
+    answer = await api.request("GET", "/api/v1/pods", params={"labelSelector": LABEL_POOL})
+    return len(answer.get("items") or [])
 
 
 async def _pods(api: ApiClient, namespace: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await api.request("GET", f"/api/v1/namespaces/{namespace}/pods")).get("items") or []
     return found
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
 
 
 @contextmanager
@@ -187,7 +136,7 @@ def cluster_and_image(arguments: argparse.Namespace) -> Iterator[str]:
     with own_cluster(nodes=1) as cluster, tempfile.TemporaryDirectory() as folder:
         image = load_small_image(cluster)
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-        with operator_process(cluster.kubeconfig, Path(folder) / "operator.log"):
+        with running_operator(cluster.kubeconfig, Path(folder) / "operator.log"):
             yield image
 
 

@@ -10,16 +10,17 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import print_figures
 from benchmarks.operator_process import OperatorProcess
 from benchmarks.own_cluster import own_cluster
-from benchmarks.prove.churn_world import BLOCKED_SLOT, IMAGE, POOL, World
+from benchmarks.prove.churn_world import BLOCKED_SLOT, POOL, World
 from benchmarks.prove.pod_record import PodRecord, follow
 from benchmarks.prove.report import Section, write_section
+from benchmarks.warm_pool import IMAGE
 
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.api import ApiClient
@@ -30,7 +31,7 @@ NODES = 100
 KILLS = 5
 PAUSE_SECONDS = 20.0
 
-Trouble = Callable[[World, int], Awaitable[None]]
+Trouble = Callable[[World, int], Coroutine[Any, Any, None]]
 """What happens in a wave that is to create so many pods."""
 
 

@@ -9,16 +9,15 @@ from typing import Any, TypeVar
 
 from benchmarks.operator_process import OperatorProcess
 from benchmarks.prove.pod_record import PodRecord
+from benchmarks.warm_pool import IMAGE, create_pool
 
-from sweyard_api.constants import API_VERSION, LABEL_COMPONENT, LABEL_POOL
+from sweyard_api.constants import LABEL_COMPONENT, LABEL_POOL
 from sweyard_cluster.control_plane import API_SERVER, ETCD
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.pool import pool_path
 
 POOL = "churn"
-IMAGE = "benchmark/none:1"
-REQUESTS = {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"}
 BLOCKED_SLOT = 3
 DEADLINE_SECONDS = 600.0
 _POLL_SECONDS = 0.2
@@ -73,10 +72,7 @@ class World:
         await self._make_bystander(self.namespace, f"{POOL}-{self.sandboxes + 10}", ours, [owner])
         await self._make_bystander(self.namespace, "other-1", {LABEL_POOL: POOL})
         await self._make_bystander(f"{self.namespace}-too", f"{POOL}-4", ours)
-        metadata = {"name": POOL, "namespace": self.namespace}
-        spec = {"replicas": 0, "template": {"resources": {"requests": REQUESTS}}}
-        body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata, "spec": spec}
-        await self.api.request("POST", self._path.rpartition("/")[0], body=body)
+        await create_pool(self.api, self.namespace, 0, 0, name=POOL)
 
     async def _make_owner(self) -> dict[str, Any]:
         path = f"/api/v1/namespaces/{self.namespace}/configmaps"
@@ -111,8 +107,8 @@ class World:
     async def scale(self, replicas: int, warm: int) -> None:
         """Change the pool's spec."""
         spec = {"replicas": replicas, "warm": [{"image": IMAGE, "replicas": warm}] if warm else []}
-        call = lambda: self.api.request("PATCH", self._path, body={"spec": spec}, content_type=MERGE_PATCH)  # noqa: E731
-        await self.patiently(call)
+        body = {"spec": spec}
+        await self.patiently(lambda: self.api.request("PATCH", self._path, body=body, content_type=MERGE_PATCH))
 
     async def status(self) -> dict[str, Any]:
         """Of the pool."""
@@ -141,9 +137,7 @@ class World:
     async def keep_operator(self) -> None:
         """Start it whenever it is not running, as a kubelet does."""
         while True:
-            if not self._operator.is_running():
-                self._operator.start()
-                self.num_restarts += 1
+            self.num_restarts += self._operator.start_if_ended()
             await asyncio.sleep(_KEPT_SECONDS)
 
     def kill_operator(self) -> None:

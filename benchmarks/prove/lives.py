@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import print_figures
-from benchmarks.own_cluster import load_task_images, operator_process, own_cluster
+from benchmarks.operator_process import running_operator
+from benchmarks.own_cluster import load_task_images, own_cluster
 from benchmarks.pods import POOL
 from benchmarks.prove.report import Section, write_section
 from benchmarks.prove.yard import DEADLINE_SECONDS, Yard, yard_for
@@ -222,7 +223,7 @@ def main() -> None:
     with own_cluster(nodes=1) as cluster, tempfile.TemporaryDirectory() as folder:
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
         tasks = prepare_tasks(cluster)
-        with operator_process(cluster.kubeconfig, Path(folder) / "operator.log"):
+        with running_operator(cluster.kubeconfig, Path(folder) / "operator.log"):
             figures = asyncio.run(measure(cluster, tasks, arguments.sandboxes, arguments.only))
     lines = ["| part | what | figure |", "|---|---|---|"]
     for part, values in figures.items():

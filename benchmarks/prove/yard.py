@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.pods import POOL, fresh_namespace
+from benchmarks.warm_pool import REQUESTS, create_pool
 
-from sweyard_api.constants import API_VERSION
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 from sweyard_sandbox.pool.pool import Pool, pool_path
 from sweyard_sandbox.tasks.task import Task
 
-TEMPLATE = {
-    "resources": {
-        "requests": {"cpu": "1m", "memory": "8Mi", "ephemeral-storage": "16Mi"},
-        "limits": {"memory": "256Mi", "ephemeral-storage": "64Mi"},
-    }
-}
+TEMPLATE = {"resources": {"requests": REQUESTS, "limits": {"memory": "256Mi", "ephemeral-storage": "64Mi"}}}
 _POLL_SECONDS = 1.0
 DEADLINE_SECONDS = 1_800.0
 
@@ -37,9 +32,7 @@ class Yard:
         return self.tasks[0].image
 
     async def make_pool(self, replicas: int, warm: int) -> None:
-        spec = {"replicas": replicas, "warm": [{"image": self.image, "replicas": warm}], "template": TEMPLATE}
-        body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": POOL}, "spec": spec}
-        await self.api.request("POST", pool_path(self.namespace, POOL).rpartition("/")[0], body=body)
+        await create_pool(self.api, self.namespace, replicas, warm, image=self.image, template=TEMPLATE)
 
     async def edit_pool(self, **spec: Any) -> None:
         path = pool_path(self.namespace, POOL)

@@ -37,9 +37,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now = 1_000.0
-        super().__init__(_JumpingSelector(self._advance))
+        super().__init__(_JumpingSelector(self.advance))
 
-    def _advance(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
+        """As if a computation had kept the loop busy for so long."""
         self._now += seconds
 
     def time(self) -> float:

@@ -99,7 +99,7 @@ class HolderLease:
     async def _renew(self) -> None:
         # Its UID travels along: a Lease of the same name that somebody else made is refused with a conflict.
         body = {"metadata": {"uid": self.uid}, "spec": {"renewTime": self._micro_time()}}
-        await self._api.request("PATCH", self._path, body=body, content_type=MERGE_PATCH)
+        await self._api.request("PATCH", self._path, body=body, content_type=MERGE_PATCH, is_urgent=True)
 
     def _micro_time(self) -> str:
         return self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_operator.testing.virtual_time import run_in_virtual_time
+from sweyard_operator.testing.virtual_time import VirtualTimeLoop, run_in_virtual_time
 from sweyard_operator.work_queue import Key, Reconcile, WorkQueue
 
 A, B = Key("Pool", "ns", "a"), Key("Pool", "ns", "b")
@@ -154,7 +154,9 @@ def test_the_more_a_pass_takes_of_the_loop_the_rarer_it_is() -> None:
     async def reconcile(key: Key) -> None:
         starts.append(asyncio.get_running_loop().time())
         # A computation, as the loop sees it: its clock goes on, and nobody else was served.
-        asyncio.get_running_loop()._advance(0.5)  # type: ignore[attr-defined]
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.advance(0.5)
 
     async def story(queue: WorkQueue) -> None:
         for _ in range(6_000):

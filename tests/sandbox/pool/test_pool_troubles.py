@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from tests.sandbox.pool_client import connect, eventually, status
 
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
@@ -228,3 +229,29 @@ async def test_a_stream_that_opens_late_costs_no_sandbox(api: Any, credentials: 
             await pool.acquire("i:1", deadline_seconds=0.5)
         assert caught.value.waited_for is WaitingReason.CHANNEL
         assert api.holders() == {}
+
+
+async def test_renewals_do_not_queue_behind_hundreds_of_claims() -> None:
+    free, renewed = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def answer(request: web.Request) -> web.Response:
+        if "leases" in request.path:
+            renewed.release()
+        else:
+            await free.wait()
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", answer)
+    async with TestServer(app) as server:
+        client = ApiClient(Credentials(str(server.make_url("")).rstrip("/"), None, TokenSource(fixed="token")))
+        claims = [asyncio.create_task(client.request("PATCH", "/api/v1/namespaces/n/pods/p")) for _ in range(200)]
+        lease = HolderLease(client, namespace="n", pool="p", pool_uid="u", holder="h", duration_seconds=3)
+        keeping = asyncio.create_task(lease.keep())
+        async with asyncio.timeout(30):
+            await renewed.acquire()
+        free.set()
+        await asyncio.gather(*claims)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        await client.close()

@@ -1,13 +1,12 @@
 """The driver and its client over streams that break, in every shell that is here."""
 
 import asyncio
-import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.runtimes.shells import SHELLS, Shells
+from tests.sandbox.runtimes.shells import SHELLS, Shells, end_process
 
 from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
@@ -27,10 +26,7 @@ async def client(shells: Shells) -> AsyncIterator[DriverClient]:
     await made.close()
     for channel in shells.channels:
         await channel.close()
-        with contextlib.suppress(ProcessLookupError):
-            channel.process.kill()
-        channel.process._transport.close()  # type: ignore[attr-defined]
-        await channel.process.wait()
+        await end_process(channel.process)
     await asyncio.sleep(0)
 
 

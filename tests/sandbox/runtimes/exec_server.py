@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import WSMessage, WSMsgType, web
+from tests.sandbox.runtimes.shells import end_process
 
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 UID = "uid-1"
@@ -42,10 +43,7 @@ class ExecServer:
 
     async def close(self) -> None:
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process._transport.close()  # type: ignore[attr-defined]  # else it waits for all that hold its pipes
-            await process.wait()
+            await end_process(process)
 
     def cut(self, code: int | None) -> None:
         """End all streams with a close code; None: without a word."""

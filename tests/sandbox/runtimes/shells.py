@@ -1,6 +1,7 @@
 """Shells that run the driver here, one a stream, as streams into one container would be."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +12,14 @@ from sweyard_sandbox.errors import InfrastructureError
 
 SHELLS = [shell for shell in ("dash", "busybox", "bash") if shutil.which(shell)]
 """Each is /bin/sh somewhere."""
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """At once: background children may hold its pipes for long, and asyncio has no other way not to wait for those."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    process._transport.close()  # type: ignore[attr-defined]
+    await process.wait()
 
 
 class PipeChannel:
