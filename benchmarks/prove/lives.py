@@ -36,6 +36,7 @@ from sweyard_api.workload import TaskSource
 from sweyard_cluster import lifecycle
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.errors import InfrastructureError
+from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.pool import LEASE_SECONDS, find_credentials
@@ -46,6 +47,8 @@ from sweyard_sandbox.tasks.command import run as make_tasks
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.task import Task
 
+GRADINGS_AT_ONCE = 64
+"""A grader waits so long for its sandbox and no longer; hundreds would outwait what a node starts in that time."""
 _HOLDER_SECONDS = 120.0
 """Longest that the reaping of a dead client may take: its Lease, and the deletion of hundreds of pods."""
 
@@ -71,7 +74,13 @@ async def live(yard: Yard, count: int) -> dict[str, Any]:
         began = time.monotonic()
         work = [yard.tasks[number % len(yard.tasks)] for number in range(count)]
         await runtime.announce([task.image for task in work])
-        grades = await asyncio.gather(*(grade(task, task.gold_patch, runtime, timeout_seconds=600) for task in work))
+        turns = asyncio.Semaphore(GRADINGS_AT_ONCE)
+
+        async def grade_in_turn(task: Task) -> Grade:
+            async with turns:
+                return await grade(task, task.gold_patch, runtime, timeout_seconds=600)
+
+        grades = await asyncio.gather(*map(grade_in_turn, work))
         graded = time.monotonic() - began
     finally:
         await runtime.close()

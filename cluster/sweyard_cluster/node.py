@@ -1,9 +1,9 @@
 """One real node: namespaces held by a small first process, and in them containerd, kubelet, proxy and policy."""
 
+import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from . import cgroups, network
 from .api import Api
@@ -18,6 +18,8 @@ from .processes import ProcessTable, end_process, identify, only_child
 from .spec import ClusterSpec, node_name
 
 SOCKET_SECONDS = 60.0
+KUBELET_SECONDS = 120.0
+KUBELET_PORT = 10250
 REGISTERED_SECONDS = 120.0
 POLICY_SECONDS = 60.0
 
@@ -53,12 +55,21 @@ class Node:
         network.connect_node(self.spec.addresses, self.index, pid)
         state, programs = self.files.state, self.binaries
         self._inside("containerd", str(programs.path("containerd")), "-c", f"{state}/containerd.toml")
-        socket = Path(f"/proc/{pid}/root{CONTAINERD_SOCKET}")
-        self.processes.wait(f"{self.name}-containerd", socket.exists, SOCKET_SECONDS)
-        self._inside("kubelet", str(programs.path("kubelet")), f"--config={state}/kubelet.yaml",
-                     f"--kubeconfig={state}/kubelet.kubeconfig", f"--hostname-override={self.name}",
-                     f"--node-ip={self.spec.addresses.node(self.index)}")  # fmt: skip
+        address = f"/proc/{pid}/root{CONTAINERD_SOCKET}"
+        self.processes.wait(f"{self.name}-containerd", lambda: is_listening(address), SOCKET_SECONDS)
+        self.processes.wait(f"{self.name}-containerd", self._serves, KUBELET_SECONDS)
         self._inside("kube-proxy", str(programs.path("kube-proxy")), f"--config={state}/kube-proxy.yaml")
+
+    def _serves(self) -> bool:
+        """Whether the kubelet does, started if need be: it ends when it comes while containerd, after a crash, is still
+        taking up the pods that run."""
+        state, address = self.files.state, self.spec.addresses.node(self.index)
+        self._inside("kubelet", str(self.binaries.path("kubelet")), f"--config={state}/kubelet.yaml",
+                     f"--kubeconfig={state}/kubelet.kubeconfig", f"--hostname-override={self.name}",
+                     f"--node-ip={address}")  # fmt: skip
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex((address, KUBELET_PORT)) == 0
 
     def start_policy(self) -> None:
         """Start the enforcer of NetworkPolicy, which needs the Node object to exist, and wait until it is at work."""
@@ -126,3 +137,9 @@ class Node:
               [f"IP:{self.spec.addresses.node(self.index)}", f"DNS:{self.name}"])  # fmt: skip
         for user, file in ((self.name, "kubelet"), ("kube-proxy", "kube-proxy"), ("kube-router", "kube-router")):
             write_kubeconfig(state / f"{file}.kubeconfig", self.spec.api_url, pki, user, self.spec.name)
+
+
+def is_listening(address: str) -> bool:
+    """Whether somebody answers on a Unix socket: one that was killed leaves its file behind."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(address) == 0

@@ -1,6 +1,7 @@
 """Processes, locks, cgroups, programs and images, on files and processes of the test's own."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.host import missing_packages
 from sweyard_cluster.locking import exclusive
 from sweyard_cluster.network import nat_table
+from sweyard_cluster.node import is_listening
 from sweyard_cluster.node_config import NodeFiles
 from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
@@ -266,3 +268,14 @@ def test_node_files_name_its_own_state(tmp_path: Path) -> None:
     assert f"{tmp_path}/pki/node2.crt" in texts["kubelet.yaml"]
     assert 'sandbox = "172.29.1.1:5000/pause:1"' in texts["containerd.toml"]
     assert "registries/172.29.1.1:5000/hosts.toml" in texts
+
+
+def test_the_socket_that_a_killed_daemon_left_behind_is_not_taken_for_a_daemon(tmp_path: Path) -> None:
+    address = str(tmp_path / "daemon.sock")
+    assert not is_listening(address)
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(address)
+        daemon.listen()
+        assert is_listening(address)
+    assert Path(address).exists()
+    assert not is_listening(address)
