@@ -3,9 +3,11 @@
     python -m benchmarks.claims --warm 1050 --rate 75 --seconds 10 --burst 512
 
 Runs a control plane of its own with simulated nodes and an operator, or uses those of $KUBECONFIG. The pool is made by
-the operator, which also replaces what is released while claims go on. Arrivals are Poisson; each sandbox is released
-as soon as it is claimed, by several holders with a Lease and a watch each. Baselines, in the same run: as many bare
-patches sent at once by a client that knows all pods beforehand; a Deployment of as many pods. The last line is JSON.
+the operator. Arrivals are Poisson, from several holders with a Lease and a watch each. Two streams of them: in the
+first each sandbox is held for as long as an attempt of half a minute would, so that claims are all there is; in the
+second it is given back at once, so that the operator deletes and makes as many pods a second as are claimed (keys that
+begin with `turnover_`). Baselines, in the same run: as many bare patches sent at once by a client that knows all pods
+beforehand; a Deployment of as many pods. The last line is JSON.
 """
 
 import argparse
@@ -17,11 +19,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bare_patches import patch_at_once
-from benchmarks.figures import percentile, print_figures, summarize_ms
+from benchmarks.figures import print_figures, summarize_ms
 from benchmarks.operator_process import running_operator
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import POOL, fresh_namespace
@@ -64,18 +67,30 @@ class Stopwatch:
         await pool.release_pod(pod)
         self.release_seconds.append(time.perf_counter() - began)
 
-    async def claim_and_release(self, pool: Pool) -> None:
-        await self.release(pool, await self.claim(pool))
+    async def attempt(self, pool: Pool, hold_seconds: float) -> None:
+        pod = await self.claim(pool)
+        await asyncio.sleep(hold_seconds)
+        await self.release(pool, pod)
 
 
-async def stream(watch: Stopwatch, pools: Sequence[Pool], rng: random.Random, rate: float, seconds: float) -> None:
+@dataclass(frozen=True)
+class Arrivals:
+    """Poisson, `rate` a second for `seconds`; each holds its sandbox for `hold_seconds`."""
+
+    rate: float
+    seconds: float
+    hold_seconds: float
+
+
+async def stream(watch: Stopwatch, pools: Sequence[Pool], rng: random.Random, arrivals: Arrivals) -> None:
     """Claims that arrive whether or not earlier ones are done."""
     tasks: list[asyncio.Task[None]] = []
-    began, due = time.perf_counter(), rng.expovariate(rate)
-    while due < seconds:
+    began, due = time.perf_counter(), rng.expovariate(arrivals.rate)
+    while due < arrivals.seconds:
         await asyncio.sleep(max(0.0, began + due - time.perf_counter()))
-        tasks.append(asyncio.create_task(watch.claim_and_release(pools[len(tasks) % len(pools)])))
-        due += rng.expovariate(rate)
+        pool = pools[len(tasks) % len(pools)]
+        tasks.append(asyncio.create_task(watch.attempt(pool, arrivals.hold_seconds)))
+        due += rng.expovariate(arrivals.rate)
     await asyncio.gather(*tasks)
 
 
@@ -96,7 +111,7 @@ class Bench:
         self.namespace = namespace
         self.arguments = arguments
         self.rng = random.Random(arguments.seed)
-        self.watch = Stopwatch()
+        self.claimed: list[str] = []
         self.num_bare = 0
 
     async def settle(self) -> None:
@@ -115,17 +130,18 @@ class Bench:
         ratio = round(pool / deployment, 3)
         return {"before": before, "ready_s": pool, "deployment_s": deployment, "ready_ratio": ratio}
 
-    async def time_stream(self) -> dict[str, float]:
+    async def time_stream(self, hold_seconds: float) -> dict[str, float]:
         """Poisson arrivals."""
         await self.settle()
+        watch = Stopwatch()
+        arrivals = Arrivals(self.arguments.rate, self.arguments.seconds, hold_seconds)
         async with AsyncExitStack() as stack:
-            pools = await self._connect(stack)
-            await stream(self.watch, pools, self.rng, self.arguments.rate, self.arguments.seconds)
-        print(f"claims at {self.arguments.rate:g}/s: {summarize_ms(self.watch.claim_seconds)}", flush=True)
-        print(f"their releases: {summarize_ms(self.watch.release_seconds)}", flush=True)
-        figures = summarize_ms(self.watch.claim_seconds)
-        release = round(1e3 * percentile(self.watch.release_seconds, 0.5), 2)
-        return {"claims": len(self.watch.claimed), **figures, "release_p50_ms": release}
+            await stream(watch, await self._connect(stack), self.rng, arrivals)
+        self.claimed += watch.claimed
+        figures, releases = summarize_ms(watch.claim_seconds), summarize_ms(watch.release_seconds)
+        print(f"claims at {arrivals.rate:g}/s, held {hold_seconds:g} s: {figures}", flush=True)
+        print(f"their releases: {releases}", flush=True)
+        return {"claims": len(watch.claimed), **figures, "release_p50_ms": releases["p50_ms"]}
 
     async def time_bursts(self) -> dict[str, float]:
         """Bare patches and claims in turns, medians of all rounds."""
@@ -135,8 +151,10 @@ class Bench:
             bare.append(await patch_at_once(self.namespace, self.arguments.burst))
             self.num_bare += self.arguments.burst
             await self.settle()
+            watch = Stopwatch()
             async with AsyncExitStack() as stack:
-                ours.append(await burst(self.watch, await self._connect(stack), self.arguments.burst))
+                ours.append(await burst(watch, await self._connect(stack), self.arguments.burst))
+            self.claimed += watch.claimed
             print(f"{self.arguments.burst} at once: {ours[-1]:.2f} s, bare {bare[-1]:.2f} s", flush=True)
         seconds, bare_seconds = statistics.median(ours), statistics.median(bare)
         ratio = round(seconds / bare_seconds, 3)
@@ -145,7 +163,7 @@ class Bench:
     async def count(self, before: int) -> dict[str, int]:
         """Pods made against pods needed, once the pool is as at the beginning."""
         await self.settle()
-        claimed = self.watch.claimed
+        claimed = self.claimed
         return {
             "creates": await count_created_pods(self.api) - before,
             "target": self.arguments.warm + len(claimed) + self.num_bare,
@@ -164,7 +182,9 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         async with fresh_namespace(api) as namespace:
             bench = Bench(api, namespace, arguments)
             readiness = await bench.time_readiness()
-            figures = await bench.time_stream()
+            figures = await bench.time_stream(arguments.hold_seconds)
+            turnover = await bench.time_stream(0.0)
+            figures |= {f"turnover_{name}": value for name, value in turnover.items()}
             if arguments.burst:
                 figures |= await bench.time_bursts()
             counts = await bench.count(int(readiness.pop("before")))
@@ -191,6 +211,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=1050, help="sandboxes that the pool keeps ready")
     parser.add_argument("--rate", type=float, default=75.0, help="claims a second")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--hold-seconds", type=float, default=30.0, help="for which a sandbox is kept")
     parser.add_argument("--burst", type=int, default=512, help="claims at once; 0 leaves the bursts out")
     parser.add_argument("--rounds", type=int, default=3, help="of bursts")
     parser.add_argument("--holders", type=int, default=2)
