@@ -7,11 +7,20 @@ from sweyard_api.validate import validate_text
 from sweyard_api.yaml_text import load_documents
 from sweyard_cli.errors import UserError
 
+MAX_BYTES = 3 * 2**20
+"""What an API server takes in one request."""
+
 
 def read_text(file: Path) -> str:
-    """Raises UserError for a file that is missing, a folder, or no text."""
+    """Raises UserError for a file that is missing, a folder, too large, or no text."""
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise UserError(
+                f"{file}: holds more than {MAX_BYTES >> 20} MiB, which no cluster takes: is it the right file?"
+            )
+        return content.decode("utf-8")
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -17,7 +17,13 @@ from sweyard_api.merge import merge
 from sweyard_api.problem import InvalidSpecError, Problem, broken_rules, join_path
 from sweyard_api.resolve import resolve
 from sweyard_api.sentences import did_you_mean, problems_of
-from sweyard_api.yaml_text import load_documents
+from sweyard_api.yaml_text import explain, load_documents
+
+_WRITTEN_BY_THE_SERVER = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
+)
+_METADATA = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences", *_WRITTEN_BY_THE_SERVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,8 @@ class FileProblem:
     problem: Problem
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.document}: {self.problem}"
+        said = self.problem if self.problem.field else self.problem.message
+        return f"{self.file}: {self.document}: {said}"
 
 
 def validate_file(path: Path) -> list[FileProblem]:
@@ -43,7 +50,7 @@ def validate_text(text: str, *, file: str) -> list[FileProblem]:
     try:
         documents = load_documents(text)
     except yaml.YAMLError as error:
-        return [FileProblem(file, "YAML", Problem("", " ".join(str(error).split())))]
+        return [FileProblem(file, "YAML", Problem("", explain(error)))]
     if not documents:
         return [FileProblem(file, "YAML", Problem("", "the file is empty"))]
     return [
@@ -82,20 +89,53 @@ def _envelope_problems(document: Mapping[str, Any], kind: Kind | None) -> list[P
         hint = did_you_mean(str(document.get("kind")), names)
         problems.append(Problem("kind", f"must be one of {', '.join(names)}{hint}", document.get("kind")))
     else:
-        problems += _name_problems(document.get("metadata"), kind)
+        problems += _metadata_problems(document.get("metadata"), kind)
     known = ("apiVersion", "kind", "metadata", "spec", "status")
     for key in document.keys() - set(known):
         problems.append(Problem(str(key), f"there is no such field here; did you mean spec.{key}?"))
     return problems
 
 
-def _name_problems(metadata: Any, kind: Kind) -> list[Problem]:
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+def _metadata_problems(metadata: Any, kind: Kind) -> list[Problem]:
+    if not isinstance(metadata, dict):
+        return [Problem("metadata", f"must be a mapping, for example metadata: {{name: my-{kind.singular}}}", metadata)]
+    return [
+        *_name_problems(metadata.get("name"), kind),
+        *_namespace_problems(metadata.get("namespace")),
+        *(problem for key in ("labels", "annotations") for problem in _strings_problems(metadata.get(key), key)),
+        *(
+            Problem(f"metadata.{key}", f"there is no such field{did_you_mean(key, _METADATA)}")
+            for key in metadata.keys() - set(_METADATA)
+        ),
+    ]
+
+
+def _name_problems(name: Any, kind: Kind) -> list[Problem]:
+    if name is None:
+        return [Problem("metadata.name", "is required")]
     if not isinstance(name, str):
-        return [Problem("metadata.name", "is required", name)]
+        return [Problem("metadata.name", "must be a string (put it in quotes)", name)]
     if len(name) > kind.max_name_length or not re.fullmatch(DNS_NAME_PATTERN, name):
         return [Problem("metadata.name", name_rule(kind), name)]
     return []
+
+
+def _namespace_problems(namespace: Any) -> list[Problem]:
+    if namespace is None or (isinstance(namespace, str) and re.fullmatch(DNS_NAME_PATTERN, namespace)):
+        return []
+    return [Problem("metadata.namespace", "must be lower-case letters, digits and hyphens", namespace)]
+
+
+def _strings_problems(mapping: Any, key: str) -> list[Problem]:
+    if mapping is None:
+        return []
+    if not isinstance(mapping, dict):
+        return [Problem(f"metadata.{key}", "must be a mapping of strings", mapping)]
+    return [
+        Problem(f"metadata.{key}.{name}", "must be a string (put it in quotes)", value)
+        for name, value in mapping.items()
+        if not isinstance(value, str)
+    ]
 
 
 def _spec_problems(spec: Any, kind: Kind) -> list[Problem]:

@@ -53,6 +53,45 @@ def test_what_is_no_manifest_of_ours_is_told(text: str, sentence: str) -> None:
     assert any(sentence in str(problem) for problem in validate_text(text, file="f"))
 
 
+METADATA = {
+    "no mapping": ("[a]", "metadata: must be a mapping"),
+    "a number for a name": ("{name: 3}", "metadata.name is 3: must be a string (put it in quotes)"),
+    "a name of another line": (r'{name: "a\n"}', "the name of a ImageCache"),
+    "a list for a namespace": ("{name: a, namespace: [b]}", "metadata.namespace: must be lower-case letters"),
+    "capitals in a namespace": ("{name: a, namespace: B}", "metadata.namespace is 'B': must be lower-case letters"),
+    "a number for labels": ("{name: a, labels: 3}", "metadata.labels is 3: must be a mapping of strings"),
+    "a number for a label": ("{name: a, labels: {b: 3}}", "metadata.labels.b is 3: must be a string"),
+    "a misspelt field": ("{name: a, lables: {}}", "metadata.lables: there is no such field; did you mean labels?"),
+}
+
+
+@pytest.mark.parametrize(("metadata", "sentence"), METADATA.values(), ids=METADATA)
+def test_metadata_is_checked_too(metadata: str, sentence: str) -> None:
+    problems = validate_text(f"{{{OURS}, kind: ImageCache, metadata: {metadata}, spec: {{}}}}", file="f")
+    assert any(sentence in str(problem) for problem in problems), list(map(str, problems))
+
+
+def test_what_kubectl_get_prints_is_valid() -> None:
+    metadata = (
+        "{name: a, namespace: b, uid: c, resourceVersion: '1', generation: 1, creationTimestamp: d, labels: {e: f}, "
+        "annotations: {g: h}, managedFields: [], finalizers: [], ownerReferences: []}"
+    )
+    text = f"{{{OURS}, kind: RolloutPool, metadata: {metadata}, spec: {{replicas: 1}}, status: {{}}}}"
+    assert validate_text(text, file="f") == []
+
+
+def test_a_file_that_is_no_yaml_is_said_to_be_so_not_its_spec() -> None:
+    assert str(*validate_text("a: [", file="f")).startswith("f: YAML: line 1, column 5: while parsing a flow node")
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf"])
+def test_numbers_are_finite(number: str) -> None:
+    spec = f"{{preset: tiny, tasks: {{train: {{dataset: tiny}}}}, reward: {{solved: {number}}}}}"
+    (problem,) = validate_text(f"{{{OURS}, kind: TrainingRun, metadata: {{name: a}}, spec: {spec}}}", file="f")
+    assert "spec.reward.solved" in str(problem)
+    assert "must be a finite number" in str(problem)
+
+
 def test_other_groups_are_not_ours_to_judge() -> None:
     assert validate_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: A}, data: {}}", file="f") == []
 

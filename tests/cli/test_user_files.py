@@ -55,6 +55,12 @@ def test_a_folder_is_no_file(sweyard: Sweyard, tmp_path: Path) -> None:
     assert "directory" in result.stderr
 
 
+def test_a_file_without_an_end_is_not_read_to_it(sweyard: Sweyard) -> None:
+    result = sweyard("validate", "-f", "/dev/zero")
+    assert result.exit_code == 2
+    assert "/dev/zero: holds more than 3 MiB" in result.stderr
+
+
 def test_validate_tells_every_problem_on_a_line_of_its_own(sweyard: Sweyard, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     spec = {**DOCUMENT["spec"], "steps": -1, "rollout": {"groupSize": 0}}
