@@ -63,10 +63,12 @@ def test_only_a_run_s_directory_is_read(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_a_file_that_is_no_json_is_named(make_run: MakeRun) -> None:
+@pytest.mark.parametrize("name", ["summary.json", "progress.json", "config.yaml"])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"], ids=["cut off", "a list", "no text"])
+def test_a_damaged_file_is_named(make_run: MakeRun, name: str, content: bytes) -> None:
     run = make_run()
-    (run / "summary.json").write_text("{")
-    with pytest.raises(UserError, match="cannot be read"):
+    (run / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name} holds no (JSON object|YAML mapping)"):
         read_results(run)
 
 

@@ -113,6 +113,16 @@ MISUSES = {
     "watch without a run": (["watch"], "--output DIR"),
     "watch of two runs": (["watch", "tiny", "--output", "x"], "--output DIR"),
     "watch of no directory": (["watch", "--output", "/nonexistent"], "/nonexistent"),
+    "watch of a directory that is no run's": (["watch", "--output", "/proc"], "/proc is no directory of a run"),
+    "a data set's name that is a path": (
+        ["tasks", "make", "--name", "../x", "--package", "x"],
+        "'../x' must be letters",
+    ),
+    "fewer tasks than none": (["tasks", "make", "--name", "x", "--train", "-1"], "'-1' must be a whole number"),
+    "no process to make tasks": (
+        ["tasks", "make", "--name", "x", "--jobs", "0"],
+        "'0' must be a whole number, at least 1",
+    ),
     "report of no directory": (["report", "/nonexistent"], "/nonexistent holds no run"),
     "unknown kind of bug": (["tasks", "make", "--name", "x", "--kinds", "typo"], "typo"),
     "make without a source": (["tasks", "make", "--name", "x"], "--package NAME==VERSION"),
@@ -126,6 +136,13 @@ def test_misuse_is_told_in_a_sentence(sweyard: Sweyard, arguments: list[str], sa
     result = sweyard(*arguments)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+def test_watching_a_damaged_run_is_told_in_a_sentence(sweyard: Sweyard, tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_text("[]")
+    result = sweyard("watch", "--output", tmp_path)
+    assert result.exit_code == 2
+    assert "progress.json holds no JSON object" in result.stderr
 
 
 def test_options_of_runs_here_are_refused_on_a_cluster(sweyard: Sweyard, run_file: Path) -> None:

@@ -19,6 +19,7 @@ from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
+from sweyard_trainer.storage_errors import full_disk_as_storage_full
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
@@ -104,7 +105,10 @@ def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
     path, text = output / CONFIG_FILE, dump_config(spec)
     if path.exists() and path.read_text(encoding="utf-8") != text:
         raise OutputTakenError(f"{output} holds a run with another config: choose another --output, or remove it")
-    path.write_text(text, encoding="utf-8")
+    partial = path.with_suffix(".partial")
+    with full_disk_as_storage_full(output):
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
 
 
 if __name__ == "__main__":

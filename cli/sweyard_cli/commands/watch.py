@@ -34,11 +34,13 @@ def watch(
 def _watch_here(output: Path) -> int:
     import time
 
+    from sweyard_cli.local.lock import LOCK_FILE
+    from sweyard_cli.local.trainer_process import PROGRESS_FILE
     from sweyard_cli.view.live import follow
     from sweyard_cli.view.local_source import LocalRunSource
 
-    if not output.is_dir():
-        raise UserError(f"{output} is no directory of a run")
+    if not any((output / name).is_file() for name in (LOCK_FILE, PROGRESS_FILE)):
+        raise UserError(f"{output} is no directory of a run; one is made by `sweyard run`, by default runs/NAME")
     source = LocalRunSource(output.resolve().name, output)
     final = follow(source, make_console(), poll_seconds=1.0, sleep=time.sleep)
     return 0 if final.phase == "Succeeded" else 1

@@ -5,18 +5,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sweyard_api.resolve import dump_config, resolve
+from sweyard_api.yaml_text import load_document
+from sweyard_cli.errors import UserError
 
 CONFIG_FILE = "config.yaml"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty if there is no such file. Raises ValueError for anything but an object."""
+    """The object in a file; empty if there is no such file. Raises UserError for anything but an object."""
     if not path.exists():
         return {}
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = _parse(path.read_bytes())
+    if value is None:
+        raise UserError(f"{path} holds no JSON object: it is damaged, or another program's")
+    return value
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; empty if there is no such file. Raises UserError for anything but a mapping."""
+    if not path.exists():
+        return {}
+    try:
+        value = load_document(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        value = None
     if not isinstance(value, dict):
-        raise ValueError(f"{path} holds no JSON object")
+        raise UserError(f"{path} holds no YAML mapping: it is damaged, or another program's")
     return value
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 from sweyard_cli.results.attempts import AttemptKey, evaluation_file, evenly, index_attempts, step_files
 from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
-from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_json
+from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
 
 MAX_STEPS_READ = 60
 """Rollout files may be gigabytes: of a longer run, so many steps are read, evenly, the first and the last always."""
@@ -59,17 +58,14 @@ def read_results(directory: Path) -> RunResults:
     metrics, rollouts = directory / "metrics" / "metrics.jsonl", directory / "rollouts"
     if not any(path.exists() for path in (metrics, rollouts, directory / "progress.json")):
         raise UserError(f"{directory} holds no run: no metrics, rollouts or progress.json in it")
-    try:
-        progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
-    except ValueError as error:
-        raise UserError(f"{directory} cannot be read: {error}") from error
+    progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
     rows = [row for _, row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
     evaluations = evaluations_of(summary, rows, int(progress.get("totalSteps", -1)))
     files = step_files(rollouts)
     return RunResults(
         name=str(summary.get("run") or directory.resolve().name),
         directory=directory,
-        config=_read_config(directory / CONFIG_FILE),
+        config=read_config(directory / CONFIG_FILE),
         progress=progress,
         summary=summary,
         rows=rows,
@@ -77,10 +73,6 @@ def read_results(directory: Path) -> RunResults:
         steps={step: list(index_attempts(files[step])) for step in evenly(list(files), MAX_STEPS_READ)},
         held_out=_read_held_out(rollouts, evaluations),
     )
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    return dict(load_document(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
 
 
 def _read_held_out(

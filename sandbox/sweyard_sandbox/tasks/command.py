@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -9,25 +10,45 @@ from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
 
 def parser() -> argparse.ArgumentParser:
     """All options."""
     parsing = argparse.ArgumentParser(prog="sweyard tasks make", description="Make bug-repair tasks from packages.")
-    parsing.add_argument("--name", required=True, help="name of the data set")
+    parsing.add_argument("--name", type=_name, required=True, help="name of the data set")
     parsing.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help="train and heldout")
     parsing.add_argument("--repo", action="append", default=[], type=Path, metavar="DIR", help="train and heldout")
     parsing.add_argument("--unseen-package", action="append", default=[], metavar="NAME==VERSION", help="split unseen")
-    parsing.add_argument("--train", type=int, default=60, help="tasks to train on")
-    parsing.add_argument("--heldout", type=int, default=20, help="tasks in other functions of the same packages")
-    parsing.add_argument("--unseen", type=int, default=12, help="tasks in the packages never trained on")
-    parsing.add_argument("--practice", type=int, default=0, help="unverified ones to demonstrate on, split practice")
+    parsing.add_argument("--train", type=_count, default=60, help="tasks to train on")
+    parsing.add_argument("--heldout", type=_count, default=20, help="tasks in other functions of the same packages")
+    parsing.add_argument("--unseen", type=_count, default=12, help="tasks in the packages never trained on")
+    parsing.add_argument("--practice", type=_count, default=0, help="unverified ones to demonstrate on, split practice")
     parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)}; default all")
-    parsing.add_argument("--per-function", type=int, default=6, help="at most so many tasks of one function")
+    parsing.add_argument("--per-function", type=_positive, default=6, help="at most so many tasks of one function")
     parsing.add_argument("--seed", type=int, default=0)
-    parsing.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="processes")
+    parsing.add_argument("--jobs", type=_positive, default=(os.cpu_count() or 1) + 1, help="processes")
     parsing.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "sweyard", help="downloads, data sets")
     parsing.add_argument("--out", type=Path, help="default CACHE/datasets/NAME")
     return parsing
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be letters, digits, '.', '_' and '-', and begin with no sign")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, at least 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, at least 1")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> Path:

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,25 @@ def load_all_tasks(dataset: Path) -> list[Task]:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSONL file, gzipped or not."""
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    for line in data.splitlines():
+    """Rows of a JSONL file, gzipped or not. Raises DatasetError for a file that is none, naming the line."""
+    for number, line in enumerate(_content(path).splitlines(), start=1):
         if line.strip():
-            yield json.loads(line)
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise DatasetError(f"dataset {path}: line {number} is no JSON ({error}); make it again") from error
+            if not isinstance(row, dict):
+                raise DatasetError(f"dataset {path}: line {number} is no JSON object; each line must hold one task")
+            yield row
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DatasetError(f"dataset {path} is damaged ({error}); make it again") from error
+    except OSError as error:
+        raise DatasetError(f"dataset {path} cannot be read: {error.strerror}") from error
 
 
 def _absolute(image: str, folder: Path) -> str:

@@ -85,6 +85,22 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
         load_tasks(TaskSource(**source), [base])
 
 
+DAMAGED = {
+    "no JSON": ("rows.jsonl", b'{"id": "a"}\nroot:x:0', "rows.jsonl: line 1 fits|rows.jsonl: line 2 is no JSON"),
+    "a list": ("rows.jsonl", b"[1]", "rows.jsonl: line 1 is no JSON object"),
+    "no gzip": ("rows.gz", b"hello", "rows.gz is damaged"),
+    "half a gzip": ("rows.gz", gzip.compress(random.Random(0).randbytes(9_000))[:4_000], "rows.gz is damaged"),
+    "spoilt gzip": ("rows.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "rows.gz is damaged"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DatasetError, match=sentence):
+        load_tasks(TaskSource(dataset=str(tmp_path / name)))
+
+
 SWE_BENCH = {
     "instance_id": "astropy__astropy-12907",
     "repo": "astropy/astropy",
