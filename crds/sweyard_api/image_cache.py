@@ -63,6 +63,8 @@ class ImageCacheSpec(Model):
     """Bytes each node may spend on these images; default: what the kubelet's own image collection leaves."""
     max_parallel_pulls_per_node: Annotated[int, Field(ge=1, le=64)] = 3
     """Pulls at once on one node."""
+    max_parallel_pulls_per_registry: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Pulls at once from one registry, by all nodes together."""
     pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
     """Secrets with registry credentials, in this namespace."""
     mirrors: Annotated[

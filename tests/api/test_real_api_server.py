@@ -96,7 +96,13 @@ def test_a_pool_gets_its_defaults(dry_run: DryRun) -> None:
 
 def test_a_cache_gets_its_defaults(dry_run: DryRun) -> None:
     stored = dry_run(manifest("ImageCache", {"images": ["a:1"]}))["spec"]
-    assert stored == {"images": ["a:1"], "copies": "all", "maxParallelPullsPerNode": 3, "mode": "agent"}
+    assert stored == {
+        "images": ["a:1"],
+        "copies": "all",
+        "maxParallelPullsPerNode": 3,
+        "maxParallelPullsPerRegistry": 100,
+        "mode": "agent",
+    }
 
 
 def test_a_run_is_stored_as_it_was_written(dry_run: DryRun) -> None:

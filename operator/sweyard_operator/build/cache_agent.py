@@ -4,6 +4,7 @@ from typing import Any
 
 from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
 from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_operator.cache_agent.envelope import seal
 from sweyard_operator.cache_agent.protocol import ASSIGNMENT_KEY, Assignment, assignment_name
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_ASSIGNMENT
 from sweyard_operator.resources import Manifest, name_of, owner_reference
@@ -41,7 +42,7 @@ def build_assignment(cache: Manifest, node: str, assignment: Assignment) -> dict
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {ASSIGNMENT_KEY: assignment.model_dump_json()},
+        **seal(ASSIGNMENT_KEY, assignment.model_dump_json(exclude_defaults=True)),
     }
 
 

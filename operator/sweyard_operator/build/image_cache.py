@@ -6,16 +6,17 @@ from sweyard_operator.resources import Manifest
 
 
 def cache_name(run: RunContext) -> str | None:
-    """Name of the ImageCache that the run waits for; None where nothing is pre-pulled."""
+    """Name of the ImageCache that the run waits for; None where no image is named. One without copies is ready at once:
+    it keeps what sandboxes bring, and evicts."""
     images = run.config.images
     if images.cache_ref is not None:
         return images.cache_ref
     has_images = bool(images.images) or images.images_from is not None
-    return run.name if has_images and images.copies != 0 else None
+    return run.name if has_images else None
 
 
 def build_image_cache(run: RunContext) -> Manifest | None:
-    """ImageCache named like the run; None for a shared one, no image, or no copy."""
+    """ImageCache named like the run; None for a shared one, or no image."""
     if cache_name(run) is None or run.config.images.cache_ref is not None:
         return None
     spec = run.config.images.model_dump(

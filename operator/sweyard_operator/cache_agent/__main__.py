@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import platform
 import random
 import signal
 import time
@@ -15,6 +16,8 @@ from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import read_pull_secrets
 from sweyard_operator.cache_agent.cri import CriRuntime
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
+from sweyard_operator.cache_agent.registry import open_registry
+from sweyard_operator.cache_agent.survey import Survey
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.credentials import load_credentials
@@ -24,6 +27,9 @@ from sweyard_operator.transport import HttpTransport
 log = logging.getLogger("sweyard.cache_agent")
 
 PASS_SECONDS = 2.0
+IDLE_PASS_SECONDS = 10.0
+"""With all images there: a thousand nodes then ask the API server a hundred times a second."""
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 async def run(agent: CacheAgent, stop: asyncio.Event) -> None:
@@ -34,7 +40,7 @@ async def run(agent: CacheAgent, stop: asyncio.Event) -> None:
         except (ApiError, UnreachableError, grpc.aio.AioRpcError) as error:
             log.warning("pass failed, again in %.0f s: %r", PASS_SECONDS, error)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), PASS_SECONDS)
+            await asyncio.wait_for(stop.wait(), IDLE_PASS_SECONDS if agent.is_idle else PASS_SECONDS)
 
 
 async def serve() -> None:
@@ -55,11 +61,14 @@ async def serve() -> None:
         node=node,
     )
     auths = read_pull_secrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets")))
-    agent = CacheAgent(node=node, runtime=runtime, mailbox=mailbox, auths=auths, clock=time.monotonic)
+    registry = open_registry(auths, _ARCHITECTURES.get(platform.machine(), platform.machine()))
+    survey = Survey(registry, time.monotonic)
+    agent = CacheAgent(node=node, runtime=runtime, mailbox=mailbox, auths=auths, survey=survey, clock=time.monotonic)
     try:
         await run(agent, stop)
     finally:
         await agent.close()
+        await registry.session.close()
         await runtime.close()
         await cluster.close()
 

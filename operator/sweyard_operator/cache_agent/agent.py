@@ -1,4 +1,8 @@
-"""The agent's loop: read the assignment, look at the node, pull and evict, report what changed."""
+"""The agent's loop: read the assignment, look at the node, report, then evict and pull.
+
+A report goes out before what it tells of begins: an agent that is killed in mid-pull knows after its restart that an
+image which turns up was its own doing.
+"""
 
 import asyncio
 import logging
@@ -7,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
+from sweyard_operator.cache_agent.disk import SETTLE_SECONDS, Reservation, disk_ratio, needed_bytes
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
-from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, listed_bytes, on_demand, plan_node
-from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, ImageState, NodeReport, PullFailure
+from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, on_demand, plan_node
+from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
+from sweyard_operator.cache_agent.reporting import Failure, make_report
+from sweyard_operator.cache_agent.survey import Survey
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +42,6 @@ class Mailbox(Protocol):
 
 
 @dataclass(slots=True)
-class _Failure:
-    reason: PullFailure
-    message: str
-    count: int
-    not_before: float
-
-
-@dataclass(slots=True)
 class CacheAgent:
     """State of one node's agent between passes."""
 
@@ -50,11 +49,14 @@ class CacheAgent:
     runtime: ImageRuntime
     mailbox: Mailbox
     auths: Mapping[str, RegistryAuth]
+    survey: Survey
     clock: Callable[[], float]
     _pulls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _failures: dict[str, _Failure] = field(default_factory=dict)
+    _failures: dict[str, Failure] = field(default_factory=dict)
+    _reservations: dict[str, Reservation] = field(default_factory=dict)
     _pulled: list[str] = field(default_factory=list)
     _last_used: dict[str, float] = field(default_factory=dict)
+    _settled_at: float = float("-inf")
     _reported: NodeReport | None = None
     _restored: bool = False
 
@@ -65,45 +67,73 @@ class CacheAgent:
         if assignment is None:
             return None
         self._collect_finished()
-        state = await self._observe()
+        self.survey.advance(assignment.images)
+        state = await self._observe(assignment)
         plan = plan_node(assignment, state, self.clock())
-        for image in plan.evictions:
-            await self._evict(image)
-        for image in plan.pulls:
-            self._pulls[image] = asyncio.create_task(self._pull(image))
         report = self._report(assignment, state, plan)
         if report != self._reported:
             await self.mailbox.write_report(report)
             self._reported = report
+        for image in plan.evictions:
+            await self._evict(image)
+        for image in plan.pulls:
+            self._reservations[image] = Reservation(state.needs.get(image, 0), until=None)
+            self._pulls[image] = asyncio.create_task(self._pull(image))
         return report
+
+    @property
+    def is_idle(self) -> bool:
+        """The last report says that there is nothing left to do."""
+        said = self._reported
+        return said is not None and all(one.state is ImageState.CACHED for one in said.images.values())
 
     async def close(self) -> None:
         """Stop pulling; a pull that was cut off starts again from the layers the runtime kept."""
         for task in self._pulls.values():
             task.cancel()
         await asyncio.gather(*self._pulls.values(), return_exceptions=True)
+        await self.survey.close()
 
     async def _restore(self) -> None:
         if self._restored:
             return
-        last = await self.mailbox.read_report()
-        self._pulled = list(last.pulled) if last is not None else []
+        if (last := await self.mailbox.read_report()) is not None:
+            # One whose pull had begun is ours too, if it is here now.
+            ours = (image for image, said in last.images.items() if said.own or said.state is ImageState.PULLING)
+            self._pulled = [*last.pulled, *ours]
         self._restored = True
 
-    async def _observe(self) -> NodeState:
+    async def _observe(self, assignment: Assignment) -> NodeState:
         held = await self.runtime.held_images()
         in_use = await self.runtime.images_in_use()
+        used_bytes = await self.runtime.used_bytes()
+        now = self.clock()
         self._pulled = [image for image in self._pulled if is_held(image, held)]
         self._last_used = {image: at for image, at in self._last_used.items() if image in held}
-        self._last_used |= {name: self.clock() for name in map(normalize, in_use) if name in held}
+        self._last_used |= {name: now for name in map(normalize, in_use) if name in held}
+        self._reservations = {
+            image: one for image, one in self._reservations.items() if one.until is None or one.until > now
+        }
+        there = {image for image in assignment.images if is_held(image, held)} | self._pulls.keys()
+        missing = [image for image in assignment.images if image not in there]
+        ratio = disk_ratio(used_bytes, sum({one.digest: one.num_bytes for one in held.values()}.values()))
+        budget, manifests = assignment.disk_budget_bytes, self.survey.manifests
         return NodeState(
             held=held,
             in_use=in_use,
-            used_bytes=await self.runtime.used_bytes(),
+            used_bytes=used_bytes,
             pulled=tuple(self._pulled),
             pulling=frozenset(self._pulls),
             not_before={image: failure.not_before for image, failure in self._failures.items()},
             last_used=dict(self._last_used),
+            needs={image: needed_bytes(image, manifests, there, budget, ratio) for image in missing}
+            if budget is not None
+            else {},
+            reserved_bytes=sum(one.num_bytes for one in self._reservations.values()),
+            unasked=frozenset(
+                image for image in missing if self.survey.is_paused(image) or not self.survey.is_answered(image)
+            ),
+            is_settled=now >= self._settled_at,
         )
 
     async def _pull(self, image: str) -> None:
@@ -113,6 +143,9 @@ class CacheAgent:
     def _collect_finished(self) -> None:
         for image in [image for image, task in self._pulls.items() if task.done()]:
             error = self._pulls.pop(image).exception()
+            # What a failed pull brought so far stays on the disk for a while, too.
+            held_back = self._reservations.pop(image)
+            self._reservations[image] = Reservation(held_back.num_bytes, self.clock() + SETTLE_SECONDS)
             if error is None:
                 self._failures.pop(image, None)
                 self._pulled.append(image)
@@ -125,34 +158,26 @@ class CacheAgent:
         count = self._failures[image].count + 1 if image in self._failures else 1
         wait = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (count - 1))
         log.warning("pull of %s failed (%s), again in %.0f s: %s", image, error.reason, wait, error)
-        self._failures[image] = _Failure(error.reason, str(error), count, self.clock() + wait)
+        self._failures[image] = Failure(error.reason, str(error), count, self.clock() + wait)
+        if error.reason is PullFailure.RATE_LIMITED:
+            # The runtime does not pass on for how long; until we have asked ourselves, none of its images is tried.
+            self.survey.pause(image, wait)
 
     async def _evict(self, image: str) -> None:
-        log.info("evicting %s: over the disk budget and no longer wanted", image)
+        log.info("evicting %s: the disk budget has no room for what is needed sooner", image)
         await self.runtime.remove(image)
         self._pulled = [pulled for pulled in self._pulled if pulled != image]
+        self._settled_at = self.clock() + SETTLE_SECONDS
 
     def _report(self, assignment: Assignment, state: NodeState, plan: NodePlan) -> NodeReport:
         brought = [image for image in on_demand(assignment, state.held) if image not in plan.evictions]
-        images = {image: self._image_report(image, state, plan) for image in (*assignment.images, *brought)}
-        return NodeReport(
-            node=self.node, images=images, used_bytes=_round_bytes(state.used_bytes), pulled=tuple(self._pulled)
+        return make_report(
+            self.node,
+            assignment,
+            state,
+            images=(*assignment.images, *brought),
+            pulling=frozenset(self._pulls).union(plan.pulls),
+            failures=self._failures,
+            no_room=plan.no_room,
+            manifests=self.survey.manifests,
         )
-
-    def _image_report(self, image: str, state: NodeState, plan: NodePlan) -> ImageReport:
-        if (num_bytes := listed_bytes(image, state.held)) is not None:
-            return ImageReport(state=ImageState.CACHED, num_bytes=num_bytes or None)
-        if image in self._pulls:
-            return ImageReport(state=ImageState.PULLING)
-        if image in self._failures:
-            failure = self._failures[image]
-            return ImageReport(state=ImageState.FAILED, reason=failure.reason, message=failure.message)
-        if plan.over_budget:
-            message = "the node's disk budget is used up; raise diskBudget or name fewer images"
-            return ImageReport(state=ImageState.FAILED, reason=PullFailure.DISK_BUDGET, message=message)
-        return ImageReport(state=ImageState.WAITING)
-
-
-def _round_bytes(used: int) -> int:
-    """To 16 MiB, so that the containers' own noise does not cause a write a pass."""
-    return used >> 24 << 24

@@ -1,22 +1,26 @@
 """The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import grpc
 
-from sweyard_operator.cache_agent import cri_pb2
+from sweyard_operator.cache_agent import content_pb2, cri_pb2
 from sweyard_operator.cache_agent.protocol import PullFailure
 
 _REASONS = (
     (PullFailure.RATE_LIMITED, r"429|toomanyrequests|too many requests"),
+    (PullFailure.CORRUPT, r"unexpected commit digest|digest mismatch|unexpected digest|failed size validation"),
     (PullFailure.UNAUTHORIZED, r"401|403|unauthorized|authorization failed|access denied|denied:"),
     (PullFailure.NOT_FOUND, r"not found|404|manifest unknown|name unknown"),
     (PullFailure.DISK_FULL, r"no space left"),
     (PullFailure.REGISTRY_UNREACHABLE, r"connection refused|no such host|i/o timeout|no route to host|eof|50[0-9] "),
 )
+
+
+_CALL_SECONDS = 30.0
 
 
 class PullError(Exception):
@@ -36,11 +40,21 @@ class RegistryAuth:
     password: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeldImage:
+    """One image as the runtime lists it."""
+
+    num_bytes: int
+    """Compressed."""
+    digest: str = ""
+    """Of its manifest or index, with the algorithm."""
+
+
 class ImageRuntime(Protocol):
     """What the agent needs of a container runtime."""
 
-    async def held_images(self) -> Mapping[str, int]:
-        """Every tag and digest the runtime can start without a pull, and the image's compressed bytes."""
+    async def held_images(self) -> Mapping[str, HeldImage]:
+        """Every tag and digest that the runtime can start without a pull."""
         ...
 
     async def images_in_use(self) -> frozenset[str]:
@@ -56,7 +70,7 @@ class ImageRuntime(Protocol):
         ...
 
     async def used_bytes(self) -> int:
-        """Bytes on the image filesystem (image list sizes are compressed and would mislead)."""
+        """Bytes that images take on disk (image list sizes are compressed and would mislead)."""
         ...
 
 
@@ -65,16 +79,21 @@ class CriRuntime:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._channel = channel
+        self._has_contents = True
 
     @classmethod
     def connect(cls, socket_path: str) -> Self:
         """Lazily connect: a runtime that restarts is found again by gRPC itself."""
         return cls(grpc.aio.insecure_channel(f"unix://{socket_path}"))
 
-    async def held_images(self) -> Mapping[str, int]:
-        """Every tag and digest the runtime can start without a pull, and the image's compressed bytes."""
+    async def held_images(self) -> Mapping[str, HeldImage]:
+        """Every tag and digest that the runtime can start without a pull."""
         reply = await self._call("ImageService/ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse)
-        return {name: int(image.size) for image in reply.images for name in (*image.repo_tags, *image.repo_digests)}
+        return {
+            name: HeldImage(int(image.size), digest_of(name, image.repo_digests))
+            for image in reply.images
+            for name in (*image.repo_tags, *image.repo_digests)
+        }
 
     async def images_in_use(self) -> frozenset[str]:
         """Images of existing containers, by id and by every name."""
@@ -107,20 +126,52 @@ class CriRuntime:
         await self._call("ImageService/RemoveImage", request, cri_pb2.RemoveImageResponse)
 
     async def used_bytes(self) -> int:
-        """Bytes on the image filesystem (image list sizes are compressed and would mislead)."""
+        """Bytes that images take on disk (image list sizes are compressed and would mislead)."""
         reply = await self._call("ImageService/ImageFsInfo", cri_pb2.ImageFsInfoRequest(), cri_pb2.ImageFsInfoResponse)
-        return sum(int(usage.used_bytes.value) for usage in reply.image_filesystems)
+        return sum(int(usage.used_bytes.value) for usage in reply.image_filesystems) + await self._content_bytes()
+
+    async def _content_bytes(self) -> int:
+        """containerd's image filesystem is its snapshots; beside them it keeps layers as they came."""
+        if not self._has_contents:
+            return 0
+        listing = self._channel.unary_stream(
+            "/containerd.services.content.v1.Content/List",
+            request_serializer=content_pb2.ListContentRequest.SerializeToString,
+            response_deserializer=content_pb2.ListContentResponse.FromString,
+        )
+        try:
+            # CRI's images are in this namespace of containerd's.
+            replies = listing(
+                content_pb2.ListContentRequest(), metadata=(("containerd-namespace", "k8s.io"),), timeout=_CALL_SECONDS
+            )
+            return sum([int(info.size) async for reply in replies for info in reply.info])
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            # Another runtime: its image filesystem is all that it keeps.
+            self._has_contents = False
+            return 0
 
     async def close(self) -> None:
         """Close the channel."""
         await self._channel.close()
 
-    async def _call(self, method: str, request: Any, response: type[Any], timeout_seconds: float = 30.0) -> Any:
+    async def _call(
+        self, method: str, request: Any, response: type[Any], timeout_seconds: float = _CALL_SECONDS
+    ) -> Any:
         serialize: Callable[[Any], bytes] = type(request).SerializeToString
         call = self._channel.unary_unary(
             f"/runtime.v1.{method}", request_serializer=serialize, response_deserializer=response.FromString
         )
         return await call(request, timeout=timeout_seconds)
+
+
+def digest_of(name: str, repo_digests: Sequence[str]) -> str:
+    """What `name` is held as: the digest under its own repository, since one image may have several."""
+    if "@" in name:
+        return name.partition("@")[2]
+    repository = name.rpartition(":")[0]
+    return next((text.partition("@")[2] for text in repo_digests if text.partition("@")[0] == repository), "")
 
 
 def classify(code: grpc.StatusCode, details: str) -> PullFailure:

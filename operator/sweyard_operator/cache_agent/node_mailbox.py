@@ -1,6 +1,7 @@
 """The agent's two ConfigMaps on the API server."""
 
 from sweyard_api.constants import API_VERSION, LABEL_CACHE
+from sweyard_operator.cache_agent.envelope import seal, sealed, unseal
 from sweyard_operator.cache_agent.protocol import (
     ASSIGNMENT_KEY,
     REPORT_KEY,
@@ -27,12 +28,12 @@ class ConfigMapMailbox:
     async def read_assignment(self) -> Assignment | None:
         """What the operator wants; None before it said anything."""
         found = await self._cluster.find(CONFIG_MAPS, self._namespace, assignment_name(self._cache, self._node))
-        return None if found is None else Assignment.model_validate_json(found["data"][ASSIGNMENT_KEY])
+        return None if found is None else Assignment.model_validate_json(unseal(sealed(found, ASSIGNMENT_KEY)))
 
     async def read_report(self) -> NodeReport | None:
         """Our own last report, for what must survive a restart."""
         found = await self._cluster.find(CONFIG_MAPS, self._namespace, report_name(self._cache, self._node))
-        return None if found is None else NodeReport.model_validate_json(found["data"][REPORT_KEY])
+        return None if found is None else NodeReport.model_validate_json(unseal(sealed(found, REPORT_KEY)))
 
     async def write_report(self, report: NodeReport) -> None:
         """Replace our report."""
@@ -43,5 +44,5 @@ class ConfigMapMailbox:
             "labels": {LABEL_CACHE: self._cache, LABEL_ROLE: ROLE_REPORT},
             "ownerReferences": [owner],
         }
-        data = {REPORT_KEY: report.model_dump_json(exclude_defaults=True)}
-        await self._cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        content = seal(REPORT_KEY, report.model_dump_json(exclude_defaults=True))
+        await self._cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})

@@ -32,6 +32,9 @@ class PullFailure(StrEnum):
     DISK_FULL = "DiskFull"
     DISK_BUDGET = "DiskBudget"
     TIMEOUT = "Timeout"
+    CORRUPT = "Corrupt"
+    TAG_MOVED = "TagMoved"
+    """Held, but the registry's tag names something else by now."""
     PULL_FAILED = "PullFailed"
 
 
@@ -46,6 +49,9 @@ class Assignment(BaseModel):
     families: tuple[str, ...] = ()
     """Of images that sandboxes themselves bring to the node: reported while they are there, and over the budget the
     longest unused ones go."""
+    registry_pulls: dict[str, int] | None = None
+    """Pulls at once by registry, this node's part of what the whole cluster may; one that is not named: none. None
+    means no limit but the node's own."""
 
 
 class ImageReport(BaseModel):
@@ -57,7 +63,11 @@ class ImageReport(BaseModel):
     reason: PullFailure | None = None
     message: str = ""
     num_bytes: int | None = None
-    """As the runtime lists it, once it is held: compressed, so good to weigh images by and for no budget."""
+    """Compressed, as the registry tells or, once it is held, the runtime lists: to weigh images by, for no budget."""
+    digest: str = ""
+    """Of what the node holds under this name: its first twelve hexadecimal digits."""
+    own: bool = False
+    """This agent itself brought it to the node: only then may it ever evict it."""
 
 
 class NodeReport(BaseModel):
@@ -68,9 +78,14 @@ class NodeReport(BaseModel):
     node: str
     images: dict[str, ImageReport]
     used_bytes: int = 0
-    """Bytes of the runtime's whole image filesystem."""
+    """Bytes of all that the runtime keeps of images: snapshots and, of containerd, contents."""
     pulled: tuple[str, ...] = ()
-    """Images this agent itself brought to the node: only these may it ever evict."""
+    """Further images that this agent itself brought to the node, oldest first: no longer wanted."""
+    families: dict[str, dict[str, int]] = {}
+    """By family: large layers that all its images assigned here have, as far as the registry told; compressed bytes by
+    the first twelve digits of their digests."""
+    registry_pulls: dict[str, int] | None = None
+    """The assignment's limits that the agent keeps to by now."""
 
 
 def assignment_name(cache: str, node: str) -> str:

@@ -11,8 +11,8 @@ from sweyard_operator.context import Operator
 from sweyard_operator.observe.image_cache import (
     ObservedCache,
     disk_bytes_of,
-    read_assigned,
     read_reports,
+    read_told,
     usable_nodes,
     wanted_images,
 )
@@ -72,7 +72,7 @@ class ImageCacheController:
             missing_source=spec.images_from if source is None else None,
             nodes=nodes,
             reports={node: reports[node] for node in nodes if node in reports},
-            assigned=read_assigned(name, config_maps, nodes),
+            told=read_told(name, config_maps, nodes),
             sizes={} if source is None else _sizes(source, spec),
             disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pydantic import ValidationError
-
+from sweyard_operator.cache_agent.envelope import sealed, unseal
 from sweyard_operator.cache_agent.protocol import (
     ASSIGNMENT_KEY,
     REPORT_KEY,
@@ -43,8 +42,8 @@ class ObservedCache:
     """Assignments and reports that exist, also of nodes that are gone."""
     pods: tuple[Manifest, ...]
     """Agent pods, or the pods that hold images in mode `pods`."""
-    assigned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By node: what its agent was last told to hold."""
+    told: Mapping[str, Assignment] = field(default_factory=dict)
+    """By node: its agent's last assignment."""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By image: bytes, and of these what its family shares, where the `imagesFrom` ConfigMap tells."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -77,32 +76,37 @@ def read_reports(config_maps: Iterable[Manifest]) -> dict[str, NodeReport]:
 
 
 def read_assigned(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """What each node was last told to hold. An assignment that cannot be read counts as absent: it is written anew."""
+    """What each node was last told to hold."""
+    return {node: told.images for node, told in read_told(cache, config_maps, nodes).items()}
+
+
+def read_told(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, Assignment]:
+    """Assignments by node. One that cannot be read counts as absent: it is written anew."""
     texts = _data_of(config_maps, ROLE_ASSIGNMENT, ASSIGNMENT_KEY)
     found = {node: _parse_assignment(texts.get(assignment_name(cache, node), "")) for node in nodes}
-    return {node: assignment.images for node, assignment in found.items() if assignment is not None}
+    return {node: assignment for node, assignment in found.items() if assignment is not None}
 
 
 def _data_of(config_maps: Iterable[Manifest], role: str, key: str) -> dict[str, str]:
     """By name of the ConfigMap."""
     of_role = (item for item in config_maps if labels_of(item).get(LABEL_ROLE) == role)
-    return {name_of(item): (item.get("data") or {}).get(key, "") for item in of_role}
+    return {name_of(item): sealed(item, key) for item in of_role}
 
 
 # A pass over 1,000 nodes reads 1,000 texts, of which one has changed.
 @lru_cache(maxsize=_PARSED)
 def _parse_report(text: str) -> NodeReport | None:
     try:
-        return NodeReport.model_validate_json(text)
-    except ValidationError:
+        return NodeReport.model_validate_json(unseal(text))
+    except ValueError:
         return None
 
 
 @lru_cache(maxsize=_PARSED)
 def _parse_assignment(text: str) -> Assignment | None:
     try:
-        return Assignment.model_validate_json(text)
-    except ValidationError:
+        return Assignment.model_validate_json(unseal(text))
+    except ValueError:
         return None
 
 

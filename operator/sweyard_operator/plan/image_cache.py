@@ -19,6 +19,7 @@ from sweyard_operator.plan.image_inputs import placement_inputs, plan_budgets
 from sweyard_operator.plan.image_reports import CacheTotals, add_up, reports_of_pods
 from sweyard_operator.plan.placement import place
 from sweyard_operator.plan.plan import Deletion, Event, Plan
+from sweyard_operator.plan.registry_shares import share_pulls
 from sweyard_operator.resources import CONFIG_MAPS, PODS, Manifest, Resource, name_of
 
 
@@ -40,7 +41,9 @@ def plan_image_cache(
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
         delete=tuple(_stale(cache, observed, [] if is_agent else pods)),
-        apply=tuple(_agent_manifests(cache, spec, placement, budgets, families, agent_image) if is_agent else ()),
+        apply=tuple(
+            _agent_manifests(cache, spec, observed, placement, budgets, families, agent_image) if is_agent else ()
+        ),
         create=() if is_agent else tuple(pods),
         status=_status(
             cache, observed, totals, merge_conditions(old, conditions, generation=_generation(cache), now=now)
@@ -52,16 +55,27 @@ def plan_image_cache(
 def _agent_manifests(
     cache: Manifest,
     spec: ImageCacheSpec,
+    observed: ObservedCache,
     placement: Mapping[str, tuple[str, ...]],
     budgets: Mapping[str, int],
     families: tuple[str, ...],
     agent_image: str,
 ) -> list[dict[str, Any]]:
     num_pulls = spec.max_parallel_pulls_per_node
+    limit = spec.max_parallel_pulls_per_registry
+    shares = share_pulls(placement, observed.reports, observed.told, limit=limit, per_node=num_pulls)
     common = Assignment(images=(), max_parallel_pulls=num_pulls, families=families)
     assignments = [
         build_assignment(
-            cache, node, common.model_copy(update={"images": images, "disk_budget_bytes": budgets.get(node)})
+            cache,
+            node,
+            common.model_copy(
+                update={
+                    "images": images,
+                    "disk_budget_bytes": budgets.get(node),
+                    "registry_pulls": None if shares is None else shares[node],
+                }
+            ),
         )
         for node, images in placement.items()
     ]
@@ -145,6 +159,9 @@ def _degraded(totals: CacheTotals) -> Condition:
     if not totals.failures:
         return Condition("Degraded", "False", "AllPullsSucceed", "no pull fails")
     first = totals.failures[0]
+    if first.reason == PullFailure.TAG_MOVED:
+        message = f"nodes hold different images under one name, first {first.image} on {first.node}: {first.message}"
+        return Condition("Degraded", "True", first.reason, message)
     message = (
         f"{totals.failed} images cannot be pulled, first {first.image} on {first.node}: {first.reason}: {first.message}"
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.cache_agent.protocol import ImageState, NodeReport
 from sweyard_operator.observe.image_cache import ObservedCache
+from sweyard_operator.plan.image_layers import reported_sizes
 from sweyard_operator.plan.placement import CacheImage, CacheNode
 from sweyard_operator.plan.quantities import parse_quantity
 
@@ -28,24 +29,26 @@ def placement_inputs(
     observed: ObservedCache, reports: Mapping[str, NodeReport], budgets: Mapping[str, int]
 ) -> tuple[list[CacheImage], list[CacheNode]]:
     """Images in order of need, and nodes with what they hold and were told to hold."""
-    reported = {
-        image: (report.num_bytes, 0)
-        for said in reports.values()
-        for image, report in said.images.items()
-        if report.num_bytes is not None
-    }
-    # What a registry told goes before what nodes list: it knows of layers.
+    reported = reported_sizes(observed.images, reports.values())
+    # Agents that cannot ask the registry tell no layers: so a list with sizes goes before them.
     sizes = {**reported, **observed.sizes}
     nodes = [
         CacheNode(
             node,
             budget_bytes=budgets.get(node),
             held=_held(reports[node]) if node in reports else (),
-            assigned=observed.assigned.get(node) or (tuple(reports[node].images) if node in reports else ()),
+            assigned=_assigned(observed, reports, node),
         )
         for node in observed.nodes
     ]
     return [CacheImage(image, *sizes.get(image, (None, 0))) for image in observed.images], nodes
+
+
+def _assigned(observed: ObservedCache, reports: Mapping[str, NodeReport], node: str) -> tuple[str, ...]:
+    told = observed.told.get(node)
+    if told is not None and told.images:
+        return told.images
+    return tuple(reports[node].images) if node in reports else ()
 
 
 def _held(report: NodeReport) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What the nodes say of the images, added up: pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweyard_api.image_cache import ImageFailure
@@ -28,6 +28,7 @@ class CacheTotals:
     """Images that some node could not pull."""
     num_bytes: int
     failures: tuple[ImageFailure, ...]
+    """Pulls that fail, then images whose tag moved."""
     silent_nodes: tuple[str, ...]
     """Assigned something, said nothing yet."""
 
@@ -36,6 +37,7 @@ def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRep
     """Pure sum over nodes and images."""
     images: dict[str, list[ImageReport | None]] = {}
     failures: list[ImageFailure] = []
+    moved: list[ImageFailure] = []
     for node, assigned in placement.items():
         said = reports[node].images if node in reports else {}
         for image in assigned:
@@ -43,14 +45,31 @@ def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRep
             images.setdefault(image, []).append(report)
             if report is not None and report.state is ImageState.FAILED:
                 failures.append(_failure(image, node, report))
+            elif report is not None and report.reason is PullFailure.TAG_MOVED:
+                moved.append(_failure(image, node, report))
     return CacheTotals(
         total=len(images),
         cached=sum(all(r is not None and r.state is ImageState.CACHED for r in found) for found in images.values()),
         failed=len({failure.image for failure in failures}),
         num_bytes=sum(report.used_bytes for report in reports.values()),
-        failures=tuple(failures[:MAX_FAILURES]),
+        failures=tuple([*failures, *moved, *_unlike(placement, reports)][:MAX_FAILURES]),
         silent_nodes=tuple(node for node, assigned in placement.items() if assigned and node not in reports),
     )
+
+
+def _unlike(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeReport]) -> Iterator[ImageFailure]:
+    """Nodes that hold under a name what other nodes do not: its tag moved between their pulls."""
+    first: dict[str, tuple[str, str]] = {}
+    for node, assigned in placement.items():
+        said = reports[node].images if node in reports else {}
+        for image in assigned:
+            digest = said[image].digest if image in said else ""
+            if not digest or said[image].reason is not None:
+                continue
+            other, known = first.setdefault(image, (node, digest))
+            if known != digest:
+                message = f"holds {digest}, and {other} holds {known}: the tag moved; name images by digest"
+                yield ImageFailure(image=image, node=node, reason=PullFailure.TAG_MOVED, message=message)
 
 
 def _failure(image: str, node: str, report: ImageReport) -> ImageFailure:

@@ -18,7 +18,7 @@ def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
     """ImagesReady: the cache's word, where there is a cache."""
     name, kind = cache_name(run), ConditionType.IMAGES_READY
     if name is None:
-        return Stage(kind, True, Reason.NOT_NEEDED, "no image is pulled ahead: the spec names none, or no copy")
+        return Stage(kind, True, Reason.NOT_NEEDED, "the spec names no image")
     cache = snapshot.image_cache
     if cache is None:
         return _missing(kind, "ImageCache", name, is_shared=run.config.images.cache_ref is not None)

@@ -139,7 +139,15 @@ def test_what_nodes_were_told_and_hold_stays_where_it_is() -> None:
     images = [f"i{number}:1" for number in range(8)]
     told = {"n1": tuple(images[:4]), "n2": tuple(images[4:])}
     reports = {"n1": NodeReport(node="n1", images={images[0]: CACHED}), "n2": NodeReport(node="n2", images={})}
-    observed = ObservedCache(tuple(images), None, ("n1", "n2", "n3"), reports, (), (), assigned=told)
+    observed = ObservedCache(
+        tuple(images),
+        None,
+        ("n1", "n2", "n3"),
+        reports,
+        (),
+        (),
+        told={node: Assignment(images=names, max_parallel_pulls=3) for node, names in told.items()},
+    )
     spec = ImageCacheSpec(images=images, copies=1)
     made = assignments(plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW))
     assert images[0] in made["c-n1-assignment"].images
@@ -183,3 +191,27 @@ def test_sizes_that_a_registry_told_go_before_what_nodes_list() -> None:
     observed = ObservedCache(listed_images(source), None, ("n1",), reports, (), (), sizes=sizes)
     images, _ = placement_inputs(observed, reports, {})
     assert [(one.num_bytes, one.shared_bytes) for one in images] == [(900, 300), (700, 0), (100, 0), (None, 0)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ImageReport(state=ImageState.CACHED, digest="bbb"),
+        ImageReport(state=ImageState.CACHED, digest="aaa", reason=PullFailure.TAG_MOVED, message="moved"),
+    ],
+    ids=["nodes-differ", "an-agent-asked"],
+)
+def test_a_tag_that_moved_is_said_and_the_image_counts_as_cached(second: ImageReport) -> None:
+    reports = {"n1": report("n1", a=ImageReport(state=ImageState.CACHED, digest="aaa")), "n2": report("n2", a=second)}
+    made = plan("a:1", reports=reports, images=["a:1"])
+    assert conditions(made)["Ready"] == ("True", "Cached")
+    assert conditions(made)["Degraded"] == ("True", "TagMoved")
+    assert made.status is not None
+    assert made.status["failed"] == 0
+    assert [failure["node"] for failure in made.status["failures"]] == ["n2"]
+
+
+def test_where_nodes_could_exceed_the_registrys_limit_each_is_told_its_part() -> None:
+    made = plan("a:1", "b:1", images=["a:1", "b:1"], maxParallelPullsPerRegistry=1, maxParallelPullsPerNode=1)
+    assert sorted(sum((one.registry_pulls or {}).values()) for one in assignments(made).values()) == [0, 1]
+    assert {one.registry_pulls for one in assignments(plan("a:1", images=["a:1"])).values()} == {None}

@@ -126,9 +126,15 @@ def test_one_bad_image_does_not_hold_up_the_others(make_world: Make, cached: int
     assert "NotFound" in world.condition("ImagesReady")["message"]
 
 
-@pytest.mark.parametrize("images", [{}, {"images": ["registry.example/task:1"], "copies": 0}], ids=["none", "no copy"])
-def test_no_cache_where_nothing_is_to_be_pulled(make_world: Make, images: dict[str, Any]) -> None:
-    world = make_world(images=images)
+def test_a_run_without_copies_has_a_cache_that_keeps_what_sandboxes_bring(make_world: Make) -> None:
+    world = make_world(images={"images": ["registry.example/task:1"], "copies": 0})
+    world.settle()
+    assert world.objects[IMAGE_CACHES, "demo"]["spec"]["copies"] == 0
+    assert world.objects[ROLLOUT_POOLS, "demo"]["spec"]["imageCacheRef"] == "demo"
+
+
+def test_no_cache_where_no_image_is_named(make_world: Make) -> None:
+    world = make_world(images={})
     world.settle()
     assert not world.names(IMAGE_CACHES)
     assert world.condition("ImagesReady")["reason"] == "NotNeeded"

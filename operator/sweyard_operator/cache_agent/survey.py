@@ -1,0 +1,100 @@
+"""What registries say of the images that a node is to hold, asked in the background and in order of need.
+
+A registry that answers 429 or 5xx with a Retry-After is left alone for so long: neither asked nor pulled from.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sweyard_operator.cache_agent.image_names import registry_host
+from sweyard_operator.cache_agent.registry import Manifest, RegistryError
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 8
+RECHECK_SECONDS = 900.0
+"""A tag may move under a node that holds it."""
+_RETRY_SECONDS = 60.0
+
+
+class Resolver(Protocol):
+    """Implemented by Registry."""
+
+    async def resolve(self, image: str) -> Manifest:
+        """Raises RegistryError."""
+        ...
+
+
+@dataclass(slots=True)
+class Survey:
+    """Manifests by image, and the hosts that want to be left alone."""
+
+    resolver: Resolver
+    clock: Callable[[], float]
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    _asked_at: dict[str, float] = field(default_factory=dict)
+    _asking: dict[str, asyncio.Task[Manifest]] = field(default_factory=dict)
+    _pauses: dict[str, float] = field(default_factory=dict)
+
+    def advance(self, images: Iterable[str]) -> None:
+        """Take in answers; forget images that are not among `images`; ask on, the first ones first."""
+        self._collect()
+        wanted = tuple(images)
+        for name in set(self.manifests).difference(wanted):
+            del self.manifests[name]
+        self._asked_at = {name: at for name, at in self._asked_at.items() if name in set(wanted)}
+        due = [image for image in wanted if image not in self._asking and self._is_due(image)]
+        for image in due[: AT_ONCE - len(self._asking)]:
+            self._asked_at[image] = self.clock()
+            self._asking[image] = asyncio.create_task(self.resolver.resolve(image))
+
+    def _is_due(self, image: str) -> bool:
+        if self.is_paused(image):
+            return False
+        asked_at = self._asked_at.get(image)
+        if asked_at is None:
+            return True
+        return self.clock() - asked_at >= (RECHECK_SECONDS if image in self.manifests else _RETRY_SECONDS)
+
+    def _collect(self) -> None:
+        for image in [image for image, task in self._asking.items() if task.done()]:
+            task = self._asking.pop(image)
+            error = task.exception()
+            if error is None:
+                self.manifests[image] = task.result()
+            elif isinstance(error, RegistryError):
+                self._hear_no(image, error)
+            else:
+                raise error
+
+    def _hear_no(self, image: str, error: RegistryError) -> None:
+        log.info("%s: %s", image, error)
+        if error.pause_seconds is not None:
+            self._asked_at.pop(image, None)
+            self.pause(image, error.pause_seconds)
+
+    def pause(self, image: str, seconds: float) -> None:
+        """Leave the registry of `image` alone."""
+        host = registry_host(image)
+        self._pauses[host] = max(self._pauses.get(host, 0.0), self.clock() + seconds)
+
+    def is_paused(self, image: str) -> bool:
+        """Its registry wants to be left alone."""
+        return self._pauses.get(registry_host(image), 0.0) > self.clock()
+
+    def is_answered(self, image: str) -> bool:
+        """Asked, and answered: one way or the other."""
+        return image in self.manifests or (image in self._asked_at and image not in self._asking)
+
+    def sizes(self) -> Mapping[str, int]:
+        """Compressed bytes by image, where known."""
+        return {image: size for image, manifest in self.manifests.items() if (size := manifest.num_bytes) is not None}
+
+    async def close(self) -> None:
+        """Ask no more."""
+        for task in self._asking.values():
+            task.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)

@@ -1,0 +1,142 @@
+"""What a registry says before a pull, asked of one that lies: by HTTP, in plain, with tokens, limits and nonsense."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
+
+from sweyard_operator.cache_agent.cri import RegistryAuth
+from sweyard_operator.cache_agent.protocol import PullFailure
+from sweyard_operator.cache_agent.registry import Registry, RegistryError
+
+LAYERS = [{"digest": "sha256:1", "size": 3_000}, {"digest": "sha256:2", "size": 50}]
+INDEX = {
+    "manifests": [{"digest": f"sha256:{a}", "platform": {"os": "linux", "architecture": a}} for a in ("arm64", "amd64")]
+}
+
+
+@dataclass
+class LyingRegistry:
+    """Pages by path, or an answer to everything; with `token`, only for who has it."""
+
+    address: str = ""
+    pages: dict[str, Any] = field(default_factory=dict)
+    answer: tuple[int, dict[str, str]] | None = None
+    token: str = ""
+    passwords: list[str | None] = field(default_factory=list)
+    num_tokens: int = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.passwords.append(request.headers.get("Authorization"))
+        if request.path == "/token":
+            self.num_tokens += 1
+            return web.json_response({"token": self.token})
+        if self.answer is not None:
+            return web.Response(status=self.answer[0], headers=self.answer[1])
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            challenge = f'Bearer realm="http://{self.address}/token",service="r",scope="repository:a:pull"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+        page = self.pages.get(request.path)
+        if page is None:
+            return web.Response(status=404)
+        text = page if isinstance(page, str) else json.dumps(page)
+        return web.Response(text=text, headers={"Docker-Content-Digest": "sha256:top"})
+
+
+class ThisMachine(AbstractResolver):
+    """Every name is here."""
+
+    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host="127.0.0.1", port=port, family=2, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+async def lying() -> AsyncIterator[LyingRegistry]:
+    lying = LyingRegistry()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", lying.handle)
+    async with TestServer(app) as server:
+        lying.address = f"127.0.0.1:{server.port}"
+        yield lying
+
+
+async def resolve(lying: LyingRegistry, image: str = "a:1", host: str = "", password: str = "") -> Any:
+    where = host or lying.address
+    found = {where: RegistryAuth(where, "me", password)} if password else {}
+    connector = aiohttp.TCPConnector(resolver=ThisMachine())
+    async with aiohttp.ClientSession(connector=connector) as session:
+        return await Registry(session, found).resolve(f"{where}/{image}")
+
+
+async def test_digest_and_layers_of_our_platform_come_through_an_index(lying: LyingRegistry) -> None:
+    lying.pages = {
+        "/v2/a/manifests/1": INDEX,
+        "/v2/a/manifests/sha256:top": INDEX,
+        "/v2/a/manifests/sha256:amd64": {"layers": LAYERS},
+    }
+    found = await resolve(lying)
+    assert (found.digest, found.layers, found.num_bytes) == ("sha256:top", {"sha256:1": 3_000, "sha256:2": 50}, 3_050)
+
+
+async def test_a_registry_of_a_closed_network_that_speaks_http_never_gets_a_password(lying: LyingRegistry) -> None:
+    lying.pages = {f"/v2/a/manifests/{name}": {"layers": LAYERS} for name in ("1", "sha256:top")}
+    host = "registry.test:" + lying.address.rpartition(":")[2]
+    assert (await resolve(lying, host=host, password="secret")).num_bytes == 3_050
+    lying.token = "t"
+    with pytest.raises(RegistryError):
+        await resolve(lying, host=host, password="secret")
+    assert set(lying.passwords) == {None}
+
+
+async def test_a_token_is_fetched_with_the_pull_secret(lying: LyingRegistry) -> None:
+    lying.token = "t"
+    lying.pages = {f"/v2/a/manifests/{name}": {"layers": LAYERS} for name in ("1", "sha256:top")}
+    assert (await resolve(lying, password="secret")).num_bytes == 3_050
+    assert lying.num_tokens == 1
+    assert aiohttp.encode_basic_auth("me", "secret") in lying.passwords
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "reason", "pause"),
+    [
+        (429, {"Retry-After": "7"}, PullFailure.RATE_LIMITED, 7.0),
+        (429, {}, PullFailure.RATE_LIMITED, 10.0),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, PullFailure.RATE_LIMITED, 10.0),
+        (429, {"Retry-After": "999999"}, PullFailure.RATE_LIMITED, 3_600.0),
+        (503, {"Retry-After": "20"}, PullFailure.REGISTRY_UNREACHABLE, 20.0),
+        (500, {}, PullFailure.REGISTRY_UNREACHABLE, None),
+        (404, {}, PullFailure.NOT_FOUND, None),
+        (403, {}, PullFailure.UNAUTHORIZED, None),
+        (418, {}, PullFailure.PULL_FAILED, None),
+    ],
+    ids=["seconds", "no-word", "date", "too-long", "maintenance", "broken", "missing", "forbidden", "other"],
+)
+async def test_what_a_registry_refuses_is_typed_and_its_own_pause_is_kept(
+    lying: LyingRegistry, status: int, headers: dict[str, str], reason: PullFailure, pause: float | None
+) -> None:
+    lying.answer = (status, headers)
+    with pytest.raises(RegistryError) as raised:
+        await resolve(lying)
+    assert (raised.value.reason, raised.value.pause_seconds) == (reason, pause)
+
+
+async def test_a_manifest_that_is_no_manifest_is_corrupt(lying: LyingRegistry) -> None:
+    lying.pages = {"/v2/a/manifests/1": "<html>", "/v2/a/manifests/sha256:top": "<html>"}
+    with pytest.raises(RegistryError) as raised:
+        await resolve(lying)
+    assert raised.value.reason is PullFailure.CORRUPT
+
+
+async def test_a_registry_that_is_not_there_is_unreachable(lying: LyingRegistry) -> None:
+    with pytest.raises(RegistryError) as raised:
+        await resolve(lying, host="127.0.0.1:1")
+    assert raised.value.reason is PullFailure.REGISTRY_UNREACHABLE
