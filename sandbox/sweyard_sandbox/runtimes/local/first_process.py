@@ -11,6 +11,7 @@ Answers: {number, code, timed_out, truncated, seconds} with a descriptor of the 
 Invariants:
 - no content of files passes through this process's memory, which tests run by `python` inherit;
 - it cannot be inspected by the commands, nor killed by them: it is the first process of its namespace;
+- more than `max_processes` processes are killed, all of them: what breeds them has no other bound on this machine;
 - what a command's background children write after it ended is read and dropped, so they live on.
 """
 
@@ -37,6 +38,8 @@ from sweyard_sandbox.runtimes.local.warm_python import run_archive
 _PAYLOAD_DESCRIPTOR = 5
 _TERM_GRACE_SECONDS = 1.0
 _CHUNK_BYTES = 65_536
+_CENSUS_SECONDS = 0.05
+_BOUND_MARK = b"\n[more than %d processes: all were killed]\n"
 
 
 @dataclass(slots=True)
@@ -55,13 +58,18 @@ class _Running:
     is_ended: bool = False
     """Its time is over: all that is left of it must be killed."""
     status: int | None = None
+    mark: bytes = b""
+    """What the sandbox itself has to say, after the command's output."""
 
 
 class FirstProcess:
     """Serves until the stream ends."""
 
-    def __init__(self, stream: socket.socket, environment: dict[str, str]) -> None:
+    def __init__(self, stream: socket.socket, environment: dict[str, str], max_processes: int) -> None:
         self._stream = stream
+        self._max_processes = max_processes
+        self._has_children = False
+        self._next_census = 0.0
         self._environment = environment
         self._running: _Running | None = None
         self._waiting: deque[tuple[dict[str, Any], list[int]]] = deque()
@@ -84,12 +92,16 @@ class FirstProcess:
             for descriptor in ready:
                 self._attend(descriptor)
             self._keep_time()
+            self._bound_processes()
             while self._running is None and self._waiting:
                 self._begin(*self._waiting.popleft())
 
     def _patience_ms(self) -> float | None:
         running = self._running
-        return None if running is None else max(0.0, 1e3 * (running.deadline - time.monotonic()))
+        left = None if running is None else max(0.0, 1e3 * (running.deadline - time.monotonic()))
+        if not self._has_children:
+            return left
+        return 1e3 * _CENSUS_SECONDS if left is None else min(left, 1e3 * _CENSUS_SECONDS)
 
     def _attend(self, descriptor: int) -> None:
         if descriptor == self._stream.fileno():
@@ -146,6 +158,13 @@ class FirstProcess:
     # commands
 
     def _spawn(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            self._spawn_shell(request, descriptors)
+        except BlockingIOError:  # background children took all numbers of processes that there are
+            self._kill_all()
+            self._spawn_shell(request, descriptors)
+
+    def _spawn_shell(self, request: dict[str, Any], descriptors: list[int]) -> None:
         output, end = os.pipe()
         actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, end, target) for target in (1, 2)]
@@ -178,6 +197,7 @@ class FirstProcess:
     def _watch(self, request: dict[str, Any], pid: int, output: int) -> None:
         now = time.monotonic()
         self._running = _Running(request, pid, output, now, now + request["timeout_seconds"])
+        self._has_children = True
         os.set_blocking(output, False)
         self._poll.register(output, select.POLLIN)
 
@@ -193,15 +213,17 @@ class FirstProcess:
         running.truncated |= len(chunk) > room
         return len(chunk)
 
-    def _reap(self) -> None:
+    def _reap(self, options: int = os.WNOHANG) -> None:
         """Take the status of every child that ended; orphans of the sandbox are this process's children."""
-        with contextlib.suppress(ChildProcessError):
+        try:
             while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, options)
                 if pid == 0:
                     break
                 if self._running is not None and pid == self._running.pid:
                     self._running.status = status
+        except ChildProcessError:
+            self._has_children = False
         if self._running is not None and self._running.status is not None:
             self._finish(self._running)
 
@@ -225,7 +247,7 @@ class FirstProcess:
             "truncated": running.truncated,
             "seconds": time.monotonic() - running.began,
         }
-        text = to_descriptor(running.text)
+        text = to_descriptor(running.text + running.mark)
         self._answer(running.request, answer, text)
         os.close(text)
 
@@ -234,7 +256,24 @@ class FirstProcess:
         self._left_over.discard(descriptor)
         os.close(descriptor)
 
-    # timeouts
+    # bounds
+
+    def _bound_processes(self) -> None:
+        """Signals to all reach also those born meanwhile, so that nothing outruns them."""
+        now = time.monotonic()
+        if not self._has_children or now < self._next_census:
+            return
+        self._next_census = now + _CENSUS_SECONDS
+        if sum(map(str.isdecimal, os.listdir("/proc"))) > self._max_processes:
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        """Kill and reap every process but this one."""
+        if self._running is not None:
+            self._running.mark = _BOUND_MARK % self._max_processes
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        self._reap(0)
 
     def _keep_time(self) -> None:
         running = self._running

@@ -24,6 +24,7 @@ _ETC = (
 )
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+_LEAST_PID_MAX = 512
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
@@ -41,6 +42,8 @@ class Layout:
     """Host paths that appear in their own place."""
     memory_bytes: int
     """Bound on all that is written."""
+    max_processes: int
+    """More are killed; where the kernel can, twice as many cannot even be."""
 
 
 def build_root(layout: Layout, *, privileged: bool) -> None:
@@ -57,7 +60,7 @@ def build_root(layout: Layout, *, privileged: bool) -> None:
         os.chmod(f"{root}/{path}", mode)
     _show_task(layout, privileged=privileged)
     _make_devices(root)
-    _make_proc(root)
+    _make_proc(root, layout.max_processes)
     kernel.pivot_root(root)
     socket.sethostname("sandbox")
     _loopback_up()
@@ -121,13 +124,15 @@ def _make_devices(root: str) -> None:
     os.symlink("pts/ptmx", f"{device}/ptmx")
 
 
-def _make_proc(root: str) -> None:
+def _make_proc(root: str, max_processes: int) -> None:
     """/proc of the new process namespace. The kernel's switches are owned by the host's root, so they are read-only."""
     proc = f"{root}/proc"
     os.mkdir(proc)
     kernel.mount("proc", proc, "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     # The network's own root may use low ports; the commands' root, one user namespace further in, would not be it.
     Path(f"{proc}/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
+    if kernel.counts_processes_by_namespace():
+        Path(f"{proc}/sys/kernel/pid_max").write_text(str(max(_LEAST_PID_MAX, 2 * max_processes)))
     for name in _READ_ONLY_PROC:
         path = f"{proc}/{name}"
         if os.path.exists(path):

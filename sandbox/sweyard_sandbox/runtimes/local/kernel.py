@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import re
 import signal
 
 CLONE_NEWNS = 0x00020000
@@ -59,6 +60,12 @@ def fork_into(flags: int) -> int:
     pid = _libc.syscall(_SYS_CLONE[platform.machine()], ctypes.c_ulong(flags | signal.SIGCHLD), 0, 0, 0, 0)
     _check(pid, "clone")
     return int(pid)
+
+
+def counts_processes_by_namespace() -> bool:
+    """Whether kernel.pid_max is of the process namespace; before Linux 6.14 it is of the whole machine."""
+    major, minor = re.findall(r"\d+", platform.release())[:2]
+    return (int(major), int(minor)) >= (6, 14)
 
 
 def die_with_parent() -> None:

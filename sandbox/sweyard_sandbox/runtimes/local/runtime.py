@@ -49,6 +49,8 @@ class LocalConfig:
     """PATH of the commands."""
     memory_bytes: int = 1 << 30
     """Bound on what a sandbox can write."""
+    max_processes: int = 1_024
+    """More at once, and all of a sandbox's commands are killed."""
     cpus: float = 1.0
     """What tools should size their thread pools by."""
     max_sandboxes: int = 64
@@ -143,7 +145,14 @@ class LocalRuntime:
     async def _start_isolated(self, tree: Path, secret: str) -> LocalSandbox:
         config = self._config
         paths = tuple(dict.fromkeys(path for path in config.read_only_paths if os.path.lexists(path)))
-        layout = Layout(f"{self._scratch}/root", str(tree), config.working_directory, paths, config.memory_bytes)
+        layout = Layout(
+            f"{self._scratch}/root",
+            str(tree),
+            config.working_directory,
+            paths,
+            config.memory_bytes,
+            config.max_processes,
+        )
         environment = self._build_environment(home="/root")
         pid, stream = await self._launcher.spawn(
             [], layout=layout, environment=environment, directory=config.working_directory

@@ -20,6 +20,8 @@ _SILENCE_SECONDS = 60.0
 """Beyond a request's own timeout: then the sandbox is lost."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _PERMISSION = {errno.EROFS, errno.EPERM}
+_NO_SHELL = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENOEXEC}
+"""Commands removed or spoilt it: their own doing, not this machine's."""
 
 Answer = tuple[dict[str, Any], list[int]]
 
@@ -115,6 +117,8 @@ class LocalSandbox:
     ) -> Result:
         request |= {"timeout_seconds": timeout_seconds, "cap_bytes": cap_bytes}
         answer, outputs = await self._ask(request, timeout_seconds, *descriptors)
+        if answer.get("errno") in _NO_SHELL:
+            return Result(127, f"sh: {os.strerror(answer['errno'])}\n".encode(), False, False, 0.0)
         if "errno" in answer:
             raise InfrastructureError(FailureReason.ERROR, f"no command can start: {os.strerror(answer['errno'])}")
         output = from_descriptor(outputs[0])

@@ -124,6 +124,7 @@ def _become_sandbox(
     """Never returns. Problems are written to `report`, which closes when all is well."""
     try:
         os.read(go, 1)
+        _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, not the trainer but this goes
         if layout:
             build_root(layout, privileged=privileged)
             kernel.unshare(kernel.CLONE_NEWUSER)
@@ -142,7 +143,7 @@ def _become_sandbox(
             kernel.hide_from_others()
             _close_all_but(stream)
             os.set_inheritable(stream, False)
-            FirstProcess(socket.socket(fileno=stream), request["environment"]).serve()
+            FirstProcess(socket.socket(fileno=stream), request["environment"], layout.max_processes).serve()
         reset_signals()
         os.execve(request["argv"][0], request["argv"], request["environment"])
     except BaseException as error:
