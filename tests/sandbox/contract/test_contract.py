@@ -258,10 +258,10 @@ async def test_the_default_directory_is_the_tasks(sandbox: Sandbox) -> None:
     ],
 )
 async def test_files_come_back_byte_for_byte(sandbox: Sandbox, data: bytes) -> None:
-    path = "/tmp/new dir/sub/it's a file"
+    path = "/testbed/new dir/sub/it's a file"
     await sandbox.write(path, data, mode=0o600)
     assert await sandbox.read(path) == data
-    assert (await sandbox.run('stat -c %a "/tmp/new dir/sub/it\'s a file"', timeout_seconds=20)).text == "600\n"
+    assert (await sandbox.run('stat -c %a "/testbed/new dir/sub/it\'s a file"', timeout_seconds=20)).text == "600\n"
     assert await run_text(sandbox, "echo next") == "next\n"
 
 
