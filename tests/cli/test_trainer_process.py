@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +31,15 @@ def report(**fields):
 SUCCEEDS = REPORT + 'report(phase="finished", step=2, totalSteps=2, metrics={"rewardMean": 0.5}, message="finished")'
 FAILS = 'import sys; print("warning: odd"); sys.exit("error: dataset: nosuch is nowhere; make it")'
 CRASHES = 'raise RuntimeError("a bug")'
+FILLS_THE_DISK = """
+import os, pathlib, sys
+with open(pathlib.Path(sys.argv[1]) / "full", "wb", buffering=0) as file:
+    try:
+        while file.write(bytes(4096)):
+            pass
+    except OSError:
+        os._exit(1)
+"""
 STOPS = """
 import signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -220,3 +230,24 @@ def test_the_real_trainer_takes_our_command_and_its_refusal_is_told(
     assert result.exit_code == 2
     assert "failed with exit code 2: dataset 'nosuch-set' is not in" in result.stdout
     assert (tmp_path / "out" / "config.yaml").exists()
+
+
+def test_a_log_that_cannot_hold_the_reason_leaves_it_to_be_seen_by_the_disk(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=True)
+    try:
+        code, told = run(FILLS_THE_DISK, tmp_path)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert code == 1
+    assert f"no space left for {tmp_path}" in told
+
+
+def test_a_crash_is_told_without_the_ranks_that_pytorch_writes(tmp_path: Path) -> None:
+    _, told = run("import sys; sys.exit('[rank0]: Traceback\\n[rank0]: ValueError: odd')", tmp_path)
+    assert "exit code 1: ValueError: odd\n" in told
+
+
+@pytest.mark.parametrize(("script", "is_said"), [(CRASHES, True), (FAILS, False)], ids=["crash", "fault of the user"])
+def test_how_to_go_on_is_said_where_it_can_help(tmp_path: Path, script: str, is_said: bool) -> None:
+    script = script if is_said else script.replace("sys.exit(", "print(") + "; sys.exit(2)"
+    assert ("to go on from the last checkpoint" in run(script, tmp_path)[1]) is is_said

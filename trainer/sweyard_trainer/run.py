@@ -12,6 +12,7 @@ from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.parts import Trains
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.progress.cluster_status import ClusterStatus
+from sweyard_trainer.storage_errors import full_disk_as_storage_full
 from sweyard_trainer.train import TrainingLoop
 from sweyard_trainer.weight_sync.build import make_publisher
 
@@ -23,20 +24,21 @@ async def run_training(
     stop_signals: Sequence[signal.Signals],
     change_learner: Callable[[Trains], Trains] = lambda learner: learner,
 ) -> dict[str, Any]:
-    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError.
+    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError. Raises StorageFullError.
 
     `change_learner` puts something between the loop and its learner, such as the control of an experiment.
     """
-    await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
-    sink = None
-    if environment.on_cluster:
-        sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
-    learner = change_learner(make_learner(spec, environment.storage))
-    publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
-    loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
-    for number in stop_signals:
-        asyncio.get_running_loop().add_signal_handler(number, loop.stop)
-    return await loop.run()
+    with full_disk_as_storage_full(environment.storage):
+        await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
+        sink = None
+        if environment.on_cluster:
+            sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
+        learner = change_learner(make_learner(spec, environment.storage))
+        publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
+        loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
+        for number in stop_signals:
+            asyncio.get_running_loop().add_signal_handler(number, loop.stop)
+        return await loop.run()
 
 
 def needs_ray(spec: TrainingRunSpec) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from sweyard_sandbox.errors import SweyardError
 
 
@@ -17,11 +19,12 @@ def full_disk_as_storage_full(directory: Path) -> Iterator[None]:
     """Turn the operating system's words for a full disk, wherever they come from, into StorageFullError."""
     try:
         yield
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         if not _says_full(error):
             raise
+        place = getattr(error, "filename", None) or directory
         raise StorageFullError(
-            f"no space left for {directory}: enlarge storage.size, or lower checkpoint.keep"
+            f"no space left for {place}: make some, enlarge storage.size, or lower checkpoint.keep"
         ) from error
 
 

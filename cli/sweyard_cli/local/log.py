@@ -1,11 +1,14 @@
 """The trainer's log, and the sentence in it that says why it ended."""
 
 import os
+import re
 from pathlib import Path
 
 LOG_FILE = "run.log"
 TAIL_BYTES = 65_536
 _MARK = "error: "
+_RANK = re.compile(r"^\[rank\d+\]:")
+"""PyTorch puts it before the lines of a traceback."""
 
 
 def tail(path: Path, since_byte: int = 0) -> str:
@@ -20,6 +23,6 @@ def tail(path: Path, since_byte: int = 0) -> str:
 
 def last_sentence(log: str) -> str:
     """What the trainer said last: its own error sentence, else the last line, which ends a traceback."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line for raw in log.splitlines() if (line := _RANK.sub("", raw).strip())]
     errors = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
     return (errors or lines or ["it said nothing"])[-1]

@@ -13,6 +13,8 @@ from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
 
 POLL_SECONDS = 1.0
+USER_FAULT = 2
+"""The trainer's exit code where starting it again would end in the same way."""
 
 
 def run_command(file: Path, output: Path) -> str:
@@ -38,6 +40,8 @@ def run_locally(
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
+        if process.exit_code != USER_FAULT:
+            console.print(f"to go on from the last checkpoint: {run_command(file, output)}", markup=False)
     else:
         show_ending(output, console, next_commands)
     return process.exit_code

@@ -60,6 +60,8 @@ class TrainerProcess:
     def reason(self) -> str:
         """Why it failed, in one sentence."""
         code = self.popen.wait()
+        if is_full(self.log.parent):
+            return f"no space left for {self.log.parent}, its log included: make some, and run it again"
         if code == -signal.SIGKILL:
             return "it was killed (SIGKILL), as the kernel does when memory runs out"
         if code < 0:
@@ -73,6 +75,11 @@ class TrainerProcess:
 def modified_at(path: Path) -> int:
     """Nanoseconds; 0 if there is no such file."""
     return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def is_full(directory: Path) -> bool:
+    """Whether not one more block can be written there."""
+    return os.statvfs(directory).f_bavail == 0
 
 
 def trainer_command(file: Path, output: Path, datasets: Sequence[Path], *, allow_unisolated: bool) -> list[str]:

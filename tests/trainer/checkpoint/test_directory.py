@@ -3,6 +3,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from sweyard_trainer.atomic_directory import COMPLETE, atomic_directory, is_complete
 from sweyard_trainer.checkpoint.directory import CheckpointState, begin, commit, find_latest, read_state
@@ -88,6 +90,12 @@ def test_a_full_disk_is_a_typed_error_and_spares_the_last_checkpoint(small_disk:
     assert find_latest(small_disk) == small_disk / "step-1"
     save(small_disk, 3, size=20_000)
     assert find_latest(small_disk) == small_disk / "step-3"
+
+
+def test_a_disk_that_is_full_for_weights_is_a_typed_error(small_disk: Path) -> None:
+    with pytest.raises(StorageFullError, match="weights"), atomic_directory(small_disk / "weights") as directory:
+        save_file({"weight": torch.zeros(1_000_000)}, directory / "model.safetensors")
+    assert list(small_disk.iterdir()) == []
 
 
 async def test_a_full_disk_under_the_learner_is_a_typed_error(small_disk: Path, tiny_model: Path, make_spec) -> None:
