@@ -59,3 +59,21 @@ async def test_a_shell_that_a_command_removed_is_that_commands_fault(sandbox: Sa
     await sandbox.run("rm -rf --no-preserve-root / 2>/dev/null", timeout_seconds=60)
     result = await sandbox.run("echo fine", timeout_seconds=60)
     assert (result.exit_code, result.text) == (127, "sh: No such file or directory\n")
+
+
+async def test_what_unisolated_commands_leave_in_the_background_ends_with_their_sandbox(tmp_path: Path) -> None:
+    runtime = LocalRuntime(LocalConfig(allow_unisolated=True))
+    runtime._isolated = False  # as on a system without namespaces
+    sandbox = await runtime.acquire(f"dir:{tmp_path}", deadline_seconds=60)
+    started = await sandbox.run("setsid sh -c 'while :; do sleep 0.1; done' & echo $!", timeout_seconds=60)
+    assert Path(f"/proc/{int(started.text)}").exists()
+    await runtime.close()
+    assert not is_running(int(started.text))
+
+
+def is_running(pid: int) -> bool:
+    """Not counting one that only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -15,8 +15,13 @@ def kill_started(leader: int, command_id: str, *, by_fork: bool) -> None:
     """Its group, and all that carries its name, until nothing of it is left."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+    kill_carrying(f"{COMMAND_VARIABLE}={command_id}", by_fork=by_fork)
+
+
+def kill_carrying(assignment: str, *, by_fork: bool = False) -> None:
+    """All that have a variable, as in `NAME=value`, in their environment, until there is none; see `find_carrying`."""
     for _ in range(_ROUNDS):
-        if not (found := find_started(command_id, by_fork=by_fork)):
+        if not (found := find_carrying(assignment, by_fork=by_fork)):
             return
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -24,12 +29,12 @@ def kill_started(leader: int, command_id: str, *, by_fork: bool) -> None:
         time.sleep(_PAUSE_SECONDS)
 
 
-def find_started(command_id: str, *, by_fork: bool) -> list[int]:
-    """Processes that were started by a command, by their environment.
+def find_carrying(assignment: str, *, by_fork: bool = False) -> list[int]:
+    """Processes that have a variable in their environment.
 
     What a program `by_fork` has forked carries no name and cannot be looked into, unless it has executed something.
     """
-    name = f"{COMMAND_VARIABLE}={command_id}".encode()
+    name = assignment.encode()
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():

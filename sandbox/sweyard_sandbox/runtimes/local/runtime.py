@@ -22,6 +22,7 @@ from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, Infrastruct
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.runtimes.local.isolation import Layout
 from sweyard_sandbox.runtimes.local.kept_trees import KeptTrees
+from sweyard_sandbox.runtimes.local.killing import kill_carrying
 from sweyard_sandbox.runtimes.local.launcher import Launcher, SocketChannel
 from sweyard_sandbox.runtimes.local.sandbox import LocalSandbox
 from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
@@ -32,6 +33,7 @@ _SYSTEM_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _MOST_KEPT_BYTES = 1 << 29
 _LARGEST_KEPT_TREE_BYTES = 32_000_000
+_SPOOL = "SWEYARD_SPOOL"
 _TAR_TIMEOUT_SECONDS = 60.0
 
 
@@ -166,13 +168,14 @@ class LocalRuntime:
         await asyncio.to_thread(shutil.copytree, tree, f"{home}/work", symlinks=True)
         os.makedirs(f"{home}/tmp")
         environment = self._build_environment(home=f"{home}/tmp")
-        environment |= {"TMPDIR": f"{home}/tmp", "SWEYARD_SPOOL": f"{home}/spool"}
+        environment |= {"TMPDIR": f"{home}/tmp", _SPOOL: f"{home}/spool"}
         argv = ["/bin/sh", "-c", BOOTSTRAP]
         pid, stream = await self._launcher.spawn(argv, layout=None, environment=environment, directory=f"{home}/work")
         client = DriverClient(_Process(pid, SocketChannel(stream)), secret)
 
         async def destroy() -> None:
             await self._destroy(sandbox, pid)
+            await asyncio.to_thread(kill_carrying, f"{_SPOOL}={home}/spool")
             await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
 
         name = f"local-{secret[:6]}"
