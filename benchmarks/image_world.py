@@ -1,9 +1,11 @@
 """Images as data sets of repository tasks have them: families of a common base, sizes between 1 and 4 GB."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 from sweyard_operator.cache_agent.image_names import family_of
+from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.plan.placement import CacheImage
 
 GB = 10**9
@@ -27,6 +29,30 @@ def make_images(count: int, *, num_families: int, seed: int) -> list[CacheImage]
 def _make_image(rng: random.Random, name: str, base_bytes: float) -> CacheImage:
     num_bytes = int(min(_MOST_BYTES, max(_LEAST_BYTES, rng.lognormvariate(0.0, _SIGMA) * _MEDIAN_GB * GB)))
     return CacheImage(name, num_bytes, int(min(base_bytes, num_bytes / 2)))
+
+
+def make_manifests(images: Sequence[CacheImage]) -> dict[str, Manifest]:
+    """As a registry has them: the base of its family, whole, and a layer of its own."""
+    bases: dict[str, int] = {}
+    for image in images:
+        family = family_of(image.name)
+        bases[family] = max(bases.get(family, 0), image.shared_bytes)
+    manifests = {}
+    for image in images:
+        assert image.num_bytes is not None
+        base = bases[family_of(image.name)]
+        layers = {_digest(family_of(image.name), "base"): base, _digest(image.name, "own"): image.num_bytes - base}
+        manifests[image.name] = Manifest(_digest(image.name, "manifest"), layers)
+    return manifests
+
+
+def _digest(*parts: str) -> str:
+    return f"sha256:{sha256(' '.join(parts).encode()).hexdigest()}"
+
+
+def layers_on_disk(manifests: Iterable[Manifest]) -> int:
+    """What one node spends on them: each layer once."""
+    return sum({digest: size for one in manifests for digest, size in (one.layers or {}).items()}.values())
 
 
 def bytes_on_disk(images: Sequence[CacheImage]) -> int:

@@ -28,8 +28,13 @@ def own_cluster(*, nodes: int = 0, fake_nodes: int = 0, audit: bool = False) -> 
 
 def load_small_image(cluster: TestCluster) -> str:
     """Builds an image with /bin/sh, if need be, and loads it: the name by which pods have it."""
-    _cluster_tool("images", "build", "base", "--checkout", str(CHECKOUT))
-    return _cluster_tool("load", "--name", cluster.name, "--pin", "localhost/sweyard/base:dev").split()[-1]
+    return load_product_image(cluster, "base")
+
+
+def load_product_image(cluster: TestCluster, name: str) -> str:
+    """Builds an image of ours, if need be, and loads it: the name by which pods have it."""
+    _cluster_tool("images", "build", name, "--checkout", str(CHECKOUT))
+    return _cluster_tool("load", "--name", cluster.name, "--pin", f"localhost/sweyard/{name}:dev").split()[-1]
 
 
 def load_task_images(cluster: TestCluster, dataset: Path) -> dict[str, str]:

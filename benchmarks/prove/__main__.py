@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [learning] [churn] [kills] [lives] [wave]`, by default all of them. All but the first two
-need Linux and root.
+`python -m benchmarks.prove [learning] [churn] [kills] [lives] [images] [wave]`, by default all of them. All but the
+first two need Linux and root.
 """
 
 import argparse
@@ -42,6 +42,11 @@ def prove_lives() -> None:
     _run("benchmarks.prove.lives")
 
 
+def prove_images() -> None:
+    """Task images on real nodes, from a registry that lies."""
+    _run("benchmarks.prove.images")
+
+
 def prove_wave() -> None:
     """How soon sandboxes are Ready on a real node, against a Deployment of the same pods."""
     lines = [
@@ -78,6 +83,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "churn": prove_churn,
     "kills": prove_kills,
     "lives": prove_lives,
+    "images": prove_images,
     "wave": prove_wave,
 }
 

@@ -85,6 +85,34 @@ def show(
         show_holdings(holdings, make_console())
 
 
+@app.command(epilog="Example: sweyard cache mirror -f run.yaml --to registry.example:5000/tasks")
+def mirror(
+    file: FileOption,
+    to: Annotated[str, typer.Option("--to", metavar="HOST[:PORT][/PREFIX]", help="Registry to copy into.")],
+    namespace: NamespaceOption = None,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Copies at once.")] = 4,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="The registry speaks plain HTTP or has an unknown certificate.")
+    ] = False,
+) -> None:
+    """Copy the images of the TrainingRun or ImageCache in FILE into a registry; what is there already is skipped."""
+    from sweyard_cli.cache.mirror import Mirrored, Outcome, Skopeo, mirror_images, plan_copies
+    from sweyard_operator.cache_agent.image_names import registry_host
+
+    copies = plan_copies(_wanted(file, namespace).images, to.rstrip("/"))
+
+    def tell(done: Mirrored) -> None:
+        typer.echo(f"{done.outcome}: {done.image}{f': {done.message}' if done.message else ''}")
+
+    found = mirror_images(copies, Skopeo.find(insecure=insecure), parallel=parallel, tell=tell)
+    failed = [done for done in found if done.outcome is Outcome.FAILED]
+    typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
+    for host in sorted({registry_host(image) for image in copies}):
+        typer.echo(f"  - {{registry: {host}, mirror: {to.rstrip('/')}}}")
+    if failed:
+        raise UserError(f"{len(failed)} of {len(found)} images were not copied; the same command goes on with them")
+
+
 def _wanted(file: Path, namespace: str | None) -> "Wanted":
     from sweyard_cli.cache.wanted import find_wanted
 

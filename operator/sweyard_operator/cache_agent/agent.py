@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
-from sweyard_operator.cache_agent.disk import SETTLE_SECONDS, Reservation, disk_ratio, needed_bytes
+from sweyard_operator.cache_agent.disk import SETTLE_SECONDS, Needs, Reservation, disk_ratio, expect_freed, expect_needs
+from sweyard_operator.cache_agent.held import is_held
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
-from sweyard_operator.cache_agent.plan import NodePlan, NodeState, is_held, on_demand, plan_node
+from sweyard_operator.cache_agent.plan import NodePlan, NodeState, on_demand, plan_node
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
 from sweyard_operator.cache_agent.reporting import Failure, make_report
 from sweyard_operator.cache_agent.survey import Survey
@@ -67,7 +68,7 @@ class CacheAgent:
         if assignment is None:
             return None
         self._collect_finished()
-        self.survey.advance(assignment.images)
+        self.survey.advance(assignment.images, known=self._pulled)
         state = await self._observe(assignment)
         plan = plan_node(assignment, state, self.clock())
         report = self._report(assignment, state, plan)
@@ -77,7 +78,7 @@ class CacheAgent:
         for image in plan.evictions:
             await self._evict(image)
         for image in plan.pulls:
-            self._reservations[image] = Reservation(state.needs.get(image, 0), until=None)
+            self._reservations[image] = Reservation(state.needs.by_image.get(image, 0), until=None)
             self._pulls[image] = asyncio.create_task(self._pull(image))
         return report
 
@@ -126,9 +127,8 @@ class CacheAgent:
             pulling=frozenset(self._pulls),
             not_before={image: failure.not_before for image, failure in self._failures.items()},
             last_used=dict(self._last_used),
-            needs={image: needed_bytes(image, manifests, there, budget, ratio) for image in missing}
-            if budget is not None
-            else {},
+            needs=Needs({}, 0) if budget is None else expect_needs(missing, manifests, there, budget, ratio),
+            frees={} if budget is None else expect_freed({*self._pulled, *held}, manifests, held),
             reserved_bytes=sum(one.num_bytes for one in self._reservations.values()),
             unasked=frozenset(
                 image for image in missing if self.survey.is_paused(image) or not self.survey.is_answered(image)

@@ -1,20 +1,26 @@
-"""What images will take on a node's disk, before they do: pure.
+"""What images take on a node's disk, before they do and once they go: pure.
 
 The runtime's figures lag (containerd looks at its snapshots each 10 s), so what a pull is expected to take counts from
 its start until some time after its end; of what counts twice meanwhile the only harm is a pull that starts later.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sweyard_operator.cache_agent.held import Held, is_held, listed
 from sweyard_operator.cache_agent.registry import Manifest
 
 DISK_BYTES_PER_COMPRESSED = 3.0
 """containerd keeps layers as they came and unpacked."""
+FREED_BYTES_PER_COMPRESSED = 2.0
+"""At least: layers do not shrink when they are unpacked."""
 UNKNOWN_IMAGE_BYTES = 6 * 10**9
 """On disk, of an image of which neither its registry nor another image tells; but never more than a quarter of the
 budget, or nothing would fit into a small one."""
 SETTLE_SECONDS = 15.0
+
+Manifests = Mapping[str, Manifest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +32,55 @@ class Reservation:
     """None while it is under way."""
 
 
-def needed_bytes(
-    image: str,
-    manifests: Mapping[str, Manifest],
-    present: Iterable[str],
-    budget_bytes: int | None,
-    ratio: float = DISK_BYTES_PER_COMPRESSED,
-) -> int:
-    """What `image` would add: its layers that no image in `present` (held or being pulled) has."""
-    manifest = manifests.get(image)
-    if manifest is None or manifest.layers is None:
-        return _guess(manifests, budget_bytes, ratio)
-    there: Set[str] = {
-        digest for other in present if (known := manifests.get(other)) is not None for digest in known.layers or ()
-    }
-    return int(ratio * sum(size for digest, size in manifest.layers.items() if digest not in there))
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Of images that are missing."""
+
+    by_image: Mapping[str, int]
+    """What each alone would add."""
+    num_bytes: int
+    """What all of them would, layers that they share once."""
 
 
-def _guess(manifests: Mapping[str, Manifest], budget_bytes: int | None, ratio: float) -> int:
+def expect_needs(
+    images: Iterable[str], manifests: Manifests, present: Iterable[str], budget_bytes: int, ratio: float
+) -> Needs:
+    """Layers of `images` that no image in `present` (held or being pulled) has."""
+    guess = _guess(manifests, budget_bytes, ratio)
+    there = {digest for image in present for digest in _layers(image, manifests)}
+    by_image: dict[str, int] = {}
+    added: dict[str, int] = {}
+    for image in images:
+        layers = {digest: size for digest, size in _layers(image, manifests).items() if digest not in there}
+        is_known = image in manifests and manifests[image].layers is not None
+        by_image[image] = int(ratio * sum(layers.values())) if is_known else guess
+        added |= layers if is_known else {image: int(guess / ratio)}
+    return Needs(by_image, int(ratio * sum(added.values())))
+
+
+def expect_freed(images: Iterable[str], manifests: Manifests, held: Held) -> dict[str, int]:
+    """What the node would at least be rid of without each of `images` alone: layers that no other held image has."""
+    holders = Counter(digest for image in manifests if is_held(image, held) for digest in _layers(image, manifests))
+    freed = {}
+    for image in images:
+        found = listed(image, held)
+        layers = _layers(image, manifests) or {image: 0 if found is None else found.num_bytes}
+        own_bytes = sum(size for digest, size in layers.items() if holders[digest] < 2)
+        freed[image] = int(FREED_BYTES_PER_COMPRESSED * own_bytes)
+    return freed
+
+
+def _layers(image: str, manifests: Manifests) -> Mapping[str, int]:
+    known = manifests.get(image)
+    return {} if known is None or known.layers is None else known.layers
+
+
+def _guess(manifests: Manifests, budget_bytes: int, ratio: float) -> int:
     known = [size for manifest in manifests.values() if (size := manifest.num_bytes) is not None]
-    guess = int(ratio * max(known)) if known else UNKNOWN_IMAGE_BYTES
-    return guess if budget_bytes is None else min(guess, budget_bytes // 4)
+    return min(int(ratio * max(known)) if known else UNKNOWN_IMAGE_BYTES, budget_bytes // 4)
 
 
 def disk_ratio(used_bytes: int, compressed_bytes: int) -> float:
     """Bytes on disk for each compressed one: what this node has met, and at least what is usual."""
-    return (
-        max(DISK_BYTES_PER_COMPRESSED, used_bytes / compressed_bytes) if compressed_bytes else DISK_BYTES_PER_COMPRESSED
-    )
+    met = used_bytes / compressed_bytes if compressed_bytes else 0.0
+    return max(DISK_BYTES_PER_COMPRESSED, met)

@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sweyard_operator.cache_agent.cri import HeldImage
-from sweyard_operator.cache_agent.disk import DISK_BYTES_PER_COMPRESSED
+from sweyard_operator.cache_agent.disk import Needs
+from sweyard_operator.cache_agent.held import Held, is_held
 from sweyard_operator.cache_agent.image_names import family_of, normalize, registry_host
 from sweyard_operator.cache_agent.protocol import Assignment
-
-Held = Mapping[str, HeldImage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,10 @@ class NodeState:
     """Images that failed: no retry before this time."""
     last_used: Mapping[str, float] = field(default_factory=dict)
     """By name as the runtime lists it: when a container had it last; none for as long as the agent knows."""
-    needs: Mapping[str, int] = field(default_factory=dict)
-    """By missing image: what it is expected to add to the disk."""
+    needs: Needs = Needs({}, 0)  # noqa: RUF009 (immutable)
+    """What the missing images are expected to add to the disk."""
+    frees: Mapping[str, int] = field(default_factory=dict)
+    """By image that may go: what that is expected to take off the disk."""
     reserved_bytes: int = 0
     """Of pulls whose bytes may not show yet."""
     unasked: frozenset[str] = frozenset()
@@ -63,15 +63,13 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     for image in _missing(assignment, state, now):
         if len(pulls) + len(state.pulling) >= assignment.max_parallel_pulls:
             break
-        host, need = registry_host(image), state.needs.get(image, 0)
+        host, need = registry_host(image), state.needs.by_image.get(image, 0)
         limits = assignment.registry_pulls
         if limits is not None and running[host] >= limits.get(host, 0):
             continue
         if room is not None and need > room:
-            candidates = _evictable(assignment, state, sooner=image)
-            if candidates:
+            if (evictions := _make_room(assignment, state, image, need - room)) is not None:
                 # What is needed less does not take the room that is being made.
-                evictions = _enough(candidates, state, need - room) if state.is_settled else ()
                 return NodePlan(tuple(pulls), evictions, frozenset(no_room))
             no_room.append(image)
             continue
@@ -79,8 +77,18 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
         running[host] += 1
         room = None if room is None else room - need
     over = -room if room is not None and room < 0 and not pulls else 0
-    surplus = _evictable(assignment, state, sooner=None) if over and state.is_settled else ()
+    surplus = unwanted_images(assignment, state) if over and state.is_settled else ()
     return NodePlan(tuple(pulls), _enough(surplus, state, over), frozenset(no_room))
+
+
+def _make_room(assignment: Assignment, state: NodeState, image: str, num_bytes: int) -> tuple[str, ...] | None:
+    """What to evict now, which may be nothing yet, so that `image` will fit; None if nothing may go for it."""
+    if unwanted := unwanted_images(assignment, state):
+        # All that is missing is wanted more: room for all of it at once.
+        missing_bytes = state.needs.num_bytes - state.needs.by_image[image]
+        return _enough(unwanted, state, num_bytes + max(0, missing_bytes)) if state.is_settled else ()
+    later = _later_images(assignment, state, image)
+    return None if not later else _enough(later, state, num_bytes) if state.is_settled else ()
 
 
 def _missing(assignment: Assignment, state: NodeState, now: float) -> Iterator[str]:
@@ -91,16 +99,6 @@ def _missing(assignment: Assignment, state: NodeState, now: float) -> Iterator[s
             yield image
 
 
-def is_held(image: str, held: Held) -> bool:
-    """True if the runtime lists this reference."""
-    return listed(image, held) is not None
-
-
-def listed(image: str, held: Held) -> HeldImage | None:
-    """As the runtime lists this reference; None if it does not."""
-    return held.get(normalize(image), held.get(image))
-
-
 def on_demand(assignment: Assignment, held: Held) -> tuple[str, ...]:
     """Images of the cache's families that the node has, by tag; a digest is a second name of one with a tag."""
     if not assignment.families:
@@ -109,32 +107,36 @@ def on_demand(assignment: Assignment, held: Held) -> tuple[str, ...]:
     return tuple(sorted(image for image in held if "@" not in image and family_of(image) in families))
 
 
-def _evictable(assignment: Assignment, state: NodeState, sooner: str | None) -> tuple[str, ...]:
-    """What may go, the first first; of what is wanted here only what is needed after `sooner`."""
+def unwanted_images(assignment: Assignment, state: NodeState) -> tuple[str, ...]:
+    """What may go since nobody wants it here, the longest unused first."""
+    wanted = {normalize(image) for image in assignment.images}
+    brought = [image for image in on_demand(assignment, state.held) if not _is_used(image, state)]
+    found = [image for image in dict.fromkeys([*_own_unused(state), *brought]) if normalize(image) not in wanted]
+    return tuple(sorted(found, key=lambda image: state.last_used.get(normalize(image), 0.0)))
+
+
+def _later_images(assignment: Assignment, state: NodeState, sooner: str) -> tuple[str, ...]:
+    """What may go for `sooner` since it is needed later, the last first."""
     ranks = {normalize(image): rank for rank, image in enumerate(assignment.images)}
-    used = {normalize(image) for image in state.in_use} | state.in_use
-    free = [
-        image
-        for image in state.pulled
-        if normalize(image) not in used and image not in used and is_held(image, state.held)
-    ]
-    own = [image for image in free if normalize(image) not in ranks]
-    brought = [image for image in on_demand(assignment, state.held) if normalize(image) not in {*ranks, *used}]
-    unwanted = sorted(dict.fromkeys([*own, *brought]), key=lambda image: state.last_used.get(normalize(image), 0.0))
-    if sooner is None:
-        return tuple(unwanted)
     rank = ranks[normalize(sooner)]
-    later = [image for image in free if ranks.get(normalize(image), -1) > rank]
-    return (*unwanted, *sorted(later, key=lambda image: -ranks[normalize(image)]))
+    later = [image for image in _own_unused(state) if ranks.get(normalize(image), -1) > rank]
+    return tuple(sorted(later, key=lambda image: -ranks[normalize(image)]))
+
+
+def _own_unused(state: NodeState) -> list[str]:
+    return [image for image in state.pulled if is_held(image, state.held) and not _is_used(image, state)]
+
+
+def _is_used(image: str, state: NodeState) -> bool:
+    return image in state.in_use or normalize(image) in state.in_use
 
 
 def _enough(candidates: tuple[str, ...], state: NodeState, num_bytes: int) -> tuple[str, ...]:
-    """The first of them that free so much by the usual measure. What they share with others stays: then more follow."""
+    """The first of them that free so much; if they turn out to free less, more follow."""
     chosen = []
     for image in candidates:
         if num_bytes <= 0:
             break
-        found = listed(image, state.held)
-        num_bytes -= max(1, int(DISK_BYTES_PER_COMPRESSED * (found.num_bytes if found else 0)))
+        num_bytes -= state.frees.get(image, 0)
         chosen.append(image)
     return tuple(chosen)

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from sweyard_operator.cache_agent.held import listed
 from sweyard_operator.cache_agent.image_names import registry_host
-from sweyard_operator.cache_agent.plan import NodeState, listed
+from sweyard_operator.cache_agent.plan import NodeState
 from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, ImageState, NodeReport, PullFailure
 from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.shared_layers import family_layers, shorten

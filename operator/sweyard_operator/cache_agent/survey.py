@@ -39,13 +39,14 @@ class Survey:
     _asking: dict[str, asyncio.Task[Manifest]] = field(default_factory=dict)
     _pauses: dict[str, float] = field(default_factory=dict)
 
-    def advance(self, images: Iterable[str]) -> None:
-        """Take in answers; forget images that are not among `images`; ask on, the first ones first."""
+    def advance(self, images: Iterable[str], known: Iterable[str]) -> None:
+        """Take in answers; ask about `images`, the first ones first; forget all but these and those `known`."""
         self._collect()
         wanted = tuple(images)
-        for name in set(self.manifests).difference(wanted):
+        for name in set(self.manifests).difference(wanted, known):
             del self.manifests[name]
-        self._asked_at = {name: at for name, at in self._asked_at.items() if name in set(wanted)}
+        wanted_names = set(wanted)
+        self._asked_at = {name: at for name, at in self._asked_at.items() if name in wanted_names}
         due = [image for image in wanted if image not in self._asking and self._is_due(image)]
         for image in due[: AT_ONCE - len(self._asking)]:
             self._asked_at[image] = self.clock()

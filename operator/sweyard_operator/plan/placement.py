@@ -19,7 +19,7 @@ from sweyard_operator.plan.image_ring import Ring
 LOAD_BOUND = 1.15
 """What a node holds stays until it is more than this times the mean, and more than one image above the mean: of few
 images a node, one that must go somewhere goes where it fits best, and nobody moves for it."""
-FRESH_BOUND = 1.08
+FRESH_BOUND = 1.05
 """What is not on a node's disk yet goes elsewhere where it would make more than this times the mean."""
 _KNOWN_SHARE = 0.9
 """An image that cannot be pulled never tells its size."""

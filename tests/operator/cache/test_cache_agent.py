@@ -241,10 +241,10 @@ async def test_for_what_is_needed_sooner_the_image_needed_last_goes_unless_it_is
     await passes(agent, 4)
     node.now, node.used, node.in_use = 100.0, 100, {normalize("c:1")}
     node.assignment = Assignment(images=("new:1", *images), max_parallel_pulls=3, disk_budget_bytes=100)
-    node.manifests["new:1"] = manifest("n", n=9)
+    node.manifests["new:1"] = manifest("n", n=6)
     await passes(agent, 4)
     assert node.removed == ["b:1"]
-    node.now, node.used = 200.0, 60
+    node.now, node.used = 200.0, 75
     await passes(agent, 4)
     assert node.pulls[-1] == "new:1"
     node.now = 300.0
@@ -253,6 +253,21 @@ async def test_for_what_is_needed_sooner_the_image_needed_last_goes_unless_it_is
     node.now, node.used = 400.0, 100
     await passes(agent, 4)
     assert node.removed == ["b:1"], "below its budget a node evicts nothing"
+
+
+async def test_room_for_all_that_is_missing_is_made_at_once_and_layers_that_stay_free_nothing() -> None:
+    old = tuple(f"t/old:{number}" for number in range(6))
+    node = FakeNode(Assignment(images=old, max_parallel_pulls=6))
+    node.manifests = {image: manifest(image, base=100, **{f"own{number}": 5}) for number, image in enumerate(old)}
+    agent = node.agent()
+    await passes(agent, 4)
+    new = ("t/new:0", "t/new:1")
+    node.manifests |= {image: manifest(image, **{f"new{number}": 5}) for number, image in enumerate(new)}
+    node.sizes = {normalize(image): 105 for image in old}
+    node.now, node.used = 100.0, 260
+    node.assignment = Assignment(images=new, max_parallel_pulls=2, disk_budget_bytes=260)
+    await passes(agent, 4)
+    assert node.removed == list(old[:3]), "30 bytes for both, 10 freed by each"
 
 
 async def test_evictions_wait_until_the_last_one_shows_in_the_figures() -> None:

@@ -1,0 +1,129 @@
+"""Real nodes as the proof of images sees them: by their runtimes' own words, beside the agents."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from sweyard_api.constants import API_VERSION, GROUP, VERSION
+from sweyard_api.kinds import IMAGE_CACHE
+from sweyard_cluster.node import Node
+from sweyard_cluster.node_config import CONTAINERD_SOCKET
+from sweyard_cluster.testing import TestCluster
+from sweyard_operator.cache_agent.cri import CriRuntime
+from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
+
+CACHE = "images"
+_SAMPLE_SECONDS = 0.5
+_POLL_SECONDS = 1.0
+AGENT_ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "sweyard-cache-agent"},
+    "rules": [
+        {"apiGroups": [GROUP], "resources": ["imagecaches"], "verbs": ["get", "report"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"]},
+    ],
+}
+
+
+@dataclass
+class ImageNodes:
+    """One ImageCache on the cluster's real nodes."""
+
+    cluster: TestCluster
+    api: ApiClient
+    namespace: str
+    budget_bytes: int | None = None
+    exceeded_bytes: int = 0
+    """The most that any node had above its budget at any sample."""
+    num_samples: int = 0
+    _runtimes: dict[str, CriRuntime] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """With power."""
+        spec = self.cluster.tool.spec(self.cluster.name)
+        return [node for node in self.cluster.tool.parts(spec).nodes if node.powered]
+
+    def trust(self, registry: str) -> None:
+        """Let the nodes' runtimes pull from `registry` by plain HTTP."""
+        for node in self.nodes:
+            file = node.files.state / "registries" / registry / "hosts.toml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(
+                f'server = "http://{registry}"\n[host."http://{registry}"]\n  capabilities = ["pull", "resolve"]\n'
+            )
+
+    def runtime(self, node: Node) -> CriRuntime:
+        """Its containerd. A node that was without power has a new one."""
+        running = node.processes.running(node.name)
+        assert running is not None
+        socket = f"/proc/{running.pid}/root{CONTAINERD_SOCKET}"
+        return self._runtimes.setdefault(socket, CriRuntime.connect(socket))
+
+    async def used_bytes(self) -> dict[str, int]:
+        """By node, of those that answer."""
+        found = {}
+        for node in self.nodes:
+            try:
+                found[node.name] = await self.runtime(node).used_bytes()
+            except grpc.aio.AioRpcError as error:
+                print(f"{node.name} does not answer: {error.code()}", flush=True)
+        return found
+
+    async def sample(self) -> None:
+        """For ever."""
+        while True:
+            if self.budget_bytes is not None:
+                used = await self.used_bytes()
+                self.exceeded_bytes = max([self.exceeded_bytes, *(had - self.budget_bytes for had in used.values())])
+                self.num_samples += 1
+            await asyncio.sleep(_SAMPLE_SECONDS)
+
+    async def copies(self, images: Iterable[str]) -> Counter[int]:
+        """How many images are on how many nodes, by what the runtimes list."""
+        held = [await self.runtime(node).held_images() for node in self.nodes]
+        return Counter(sum(image in one for one in held) for image in images)
+
+    async def make(self, **spec: Any) -> None:
+        """The ImageCache."""
+        body = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": CACHE}, "spec": spec}
+        await self.api.request("POST", self._path(), body=body)
+
+    async def edit(self, **spec: Any) -> None:
+        """Of its spec."""
+        if "diskBudget" in spec:
+            self.budget_bytes = int(spec["diskBudget"])
+        await self.api.request("PATCH", self._path(CACHE), body={"spec": spec}, content_type=MERGE_PATCH)
+
+    async def status(self) -> dict[str, Any]:
+        """As the operator wrote it, if it speaks of the present spec."""
+        cache = await self.api.request("GET", self._path(CACHE))
+        status: dict[str, Any] = cache.get("status") or {}
+        return status if status.get("observedGeneration") == cache["metadata"]["generation"] else {}
+
+    async def until(self, what: str, seconds: float, **figures: int) -> float:
+        """Until the status has these figures: seconds that it took. Raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            status = await self.status()
+            if all(status.get(name) == count for name, count in figures.items()):
+                print(f"{what}: {loop.time() - began:.0f} s", flush=True)
+                return loop.time() - began
+            if loop.time() - began > seconds:
+                raise TimeoutError(f"{what}: not in {seconds:.0f} s: {status}")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def close(self) -> None:
+        """All connections."""
+        for runtime in self._runtimes.values():
+            await runtime.close()
+
+    def _path(self, name: str = "") -> str:
+        base = f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{IMAGE_CACHE.plural}"
+        return f"{base}/{name}" if name else base

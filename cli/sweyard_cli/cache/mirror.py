@@ -1,0 +1,131 @@
+"""Copies of images in another registry, by skopeo: side by side, and begun again where they were broken off."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from sweyard_api.image_cache import RegistryMirror
+from sweyard_cli.errors import UserError
+from sweyard_operator.cache_agent.image_names import normalize, registry_host
+from sweyard_operator.plan.mirrors import mirrored
+
+_RETRIES = 3
+
+
+class CopyError(Exception):
+    """An image could not be copied; in the tool's words."""
+
+
+class Copier(Protocol):
+    """Implemented by Skopeo."""
+
+    def digest(self, image: str) -> str | None:
+        """Of what a registry has under this name; None if it has nothing or does not answer."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """With its digest, for every platform. Raises CopyError."""
+        ...
+
+
+class Outcome(StrEnum):
+    """What became of one image."""
+
+    COPIED = "copied"
+    PRESENT = "present"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """One image."""
+
+    image: str
+    target: str
+    outcome: Outcome
+    message: str = ""
+
+
+def plan_copies(images: Sequence[str], prefix: str) -> Mapping[str, str]:
+    """By image: its name below `prefix`, as an ImageCache's `mirrors` will spell it. Raises UserError."""
+    hosts = sorted({registry_host(image) for image in images})
+    mirrors = [RegistryMirror(registry=host, mirror=prefix) for host in hosts]
+    targets = {image: mirrored(image, mirrors) for image in images}
+    by_target: dict[str, str] = {}
+    for image, target in targets.items():
+        other = by_target.setdefault(target, normalize(image))
+        if other != normalize(image):
+            raise UserError(
+                f"--to {prefix}: {other} and {normalize(image)} would both become {target}; mirror them apart"
+            )
+    return targets
+
+
+def mirror_images(
+    copies: Mapping[str, str], copier: Copier, *, parallel: int, tell: Callable[[Mirrored], None]
+) -> list[Mirrored]:
+    """All, each told when it is done; one that fails harms no other."""
+
+    def mirror(image: str) -> Mirrored:
+        done = _mirror_one(image, copies[image], copier)
+        tell(done)
+        return done
+
+    with ThreadPoolExecutor(parallel) as pool:
+        return list(pool.map(mirror, copies))
+
+
+def _mirror_one(image: str, target: str, copier: Copier) -> Mirrored:
+    there = copier.digest(target)
+    if there is not None and there == copier.digest(image):
+        return Mirrored(image, target, Outcome.PRESENT)
+    try:
+        copier.copy(image, target)
+    except CopyError as error:
+        return Mirrored(image, target, Outcome.FAILED, str(error))
+    return Mirrored(image, target, Outcome.COPIED)
+
+
+@dataclass(frozen=True, slots=True)
+class Skopeo:
+    """Copies blobs that the target lacks, so that what was broken off goes on; credentials are those of its login."""
+
+    program: str
+    insecure: bool
+    """The target speaks plain HTTP, or has a certificate that nobody knows."""
+
+    @classmethod
+    def find(cls, *, insecure: bool) -> "Skopeo":
+        """Raises UserError."""
+        program = shutil.which("skopeo")
+        if program is None:
+            raise UserError(
+                "skopeo is not installed; it copies images between registries: install your system's package"
+            )
+        return cls(program, insecure)
+
+    def digest(self, image: str) -> str | None:
+        """Of what a registry has under this name; None if it has nothing or does not answer."""
+        verify = f"--tls-verify={str(not self.insecure).lower()}"
+        command = [self.program, "inspect", "--no-tags", verify, "--format", "{{.Digest}}", f"docker://{_plain(image)}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def copy(self, source: str, target: str) -> None:
+        """With its digest, for every platform. Raises CopyError."""
+        verify = f"--dest-tls-verify={str(not self.insecure).lower()}"
+        options = ["--all", "--preserve-digests", "--retry-times", str(_RETRIES), verify]
+        command = [self.program, "copy", *options, f"docker://{_plain(source)}", f"docker://{_plain(target)}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or [f"skopeo ended with {done.returncode}"]
+            raise CopyError(last[0])
+
+
+def _plain(image: str) -> str:
+    """In full; skopeo takes a tag or a digest, not both."""
+    return normalize(image)
