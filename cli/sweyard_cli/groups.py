@@ -1,5 +1,6 @@
 """How commands fail: one sentence on standard error and an exit code; a traceback means a bug of ours."""
 
+import errno
 from typing import Any
 
 import typer
@@ -19,7 +20,8 @@ class SentenceGroup(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
-            if error.filename is None:
+            if error.filename is None and error.errno != errno.ENOSPC:
                 raise
-            typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            place = f"{error.filename}: " if error.filename else ""  # what is written to an open file has no name
+            typer.echo(f"error: {place}{error.strerror}", err=True)
             raise typer.Exit(2) from error

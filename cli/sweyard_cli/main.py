@@ -1,6 +1,8 @@
 """The command line: what there is, in the order in which one meets it."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 import typer
@@ -44,4 +46,7 @@ def main() -> None:
     """Entry point."""
     # Nothing is written outside of our own cache, matplotlib's list of fonts neither.
     os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "sweyard" / "matplotlib"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="replace")  # where the terminal's alphabet lacks a sign, the rest is still told
     app()

@@ -1,6 +1,9 @@
 """What users hand in: one sentence and exit code 2, never a traceback."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,3 +160,20 @@ def test_a_report_that_cannot_be_written_names_the_file(
     result = sweyard("report", make_run(), "-o", tmp_path / "missing" / "report.html")
     assert result.exit_code == 2
     assert "missing/report.html: No such file" in result.stderr
+
+
+def test_a_terminal_without_our_signs_is_told_the_rest(make_run: Callable[..., Path]) -> None:
+    run = make_run(progress={"phase": "finished", "step": 2, "totalSteps": 2, "message": "done"})
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "sweyard_cli", "watch", "--output", run]
+    (run / "run.lock").touch()
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "Succeeded ? step 2/2" in told.stdout
+
+
+def test_output_that_finds_no_room_is_told_in_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sweyard_cli", "presets"]
+        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (told.returncode, told.stderr) == (2, "error: No space left on device\n")
