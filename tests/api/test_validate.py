@@ -8,9 +8,7 @@ from sweyard_api.validate import validate_file, validate_text
 from sweyard_api.yaml_text import load_documents
 
 REPOSITORY = Path(__file__).parents[2]
-EXAMPLES = sorted((REPOSITORY / "examples").rglob("trainingrun*.yaml")) + sorted(
-    (REPOSITORY / "examples" / "recipes").glob("*.yaml")
-)
+EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yaml"))
 OURS = "apiVersion: sweyard.dev/v1alpha1"
 POOL = "apiVersion: sweyard.dev/v1alpha1\nkind: RolloutPool\nmetadata: {name: pool}\nspec: {replicas: -1}\n"
 
