@@ -9,6 +9,7 @@ import typer
 
 from sweyard_cli.commands import cache, tasks
 from sweyard_cli.commands.demo import demo
+from sweyard_cli.commands.doctor import doctor
 from sweyard_cli.commands.presets import presets
 from sweyard_cli.commands.report import report
 from sweyard_cli.commands.resolve import resolve
@@ -30,6 +31,7 @@ app = typer.Typer(
     help="Reinforcement learning of software-engineering agents on Kubernetes.",
 )
 app.command(epilog="Example: sweyard demo --cluster native")(demo)
+app.command(epilog="Example: sweyard doctor")(doctor)
 app.command(epilog=f"Example: sweyard validate -f {TINY}")(validate)
 app.command(epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
 app.command(epilog="Example: sweyard presets")(presets)

@@ -187,3 +187,13 @@ def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cl
         "n1: 1 of 1 image held",
     ]
     assert on_cluster("cache", "show", "other", "-n", namespace).returncode == 2
+
+
+def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, server: TestCluster) -> None:
+    told = on_cluster("doctor")
+    assert "ok: the cluster knows trainingruns, rolloutpools, imagecaches" in told.stdout, told.stderr
+    num_nodes = len(json.loads(server.kubectl("get", "nodes", "-o", "json"))["items"])
+    if num_nodes == 0:
+        assert "problem: none of 0 nodes is Ready and schedulable" in told.stdout
+        assert told.returncode == 1
+        assert "problem" in told.stderr

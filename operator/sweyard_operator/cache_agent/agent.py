@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 PULL_TIMEOUT_SECONDS = 1_800.0
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 300.0
+REWRITE_SECONDS = 120.0
+"""Whoever deleted our report gets it back; to the API server a report that is there already is no write."""
 
 
 class Mailbox(Protocol):
@@ -59,6 +61,7 @@ class CacheAgent:
     _last_used: dict[str, float] = field(default_factory=dict)
     _settled_at: float = float("-inf")
     _reported: NodeReport | None = None
+    _reported_at: float = 0.0
     _restored: bool = False
 
     async def run_pass(self) -> NodeReport | None:
@@ -66,15 +69,17 @@ class CacheAgent:
         await self._restore()
         assignment = await self.mailbox.read_assignment()
         if assignment is None:
+            # With it went our report: the operator deletes both of a node that is lost or cordoned.
+            self._reported = None
             return None
         self._collect_finished()
         self.survey.advance(assignment.images, known=self._pulled)
         state = await self._observe(assignment)
         plan = plan_node(assignment, state, self.clock())
         report = self._report(assignment, state, plan)
-        if report != self._reported:
+        if report != self._reported or self.clock() - self._reported_at >= REWRITE_SECONDS:
             await self.mailbox.write_report(report)
-            self._reported = report
+            self._reported, self._reported_at = report, self.clock()
         for image in plan.evictions:
             await self._evict(image)
         for image in plan.pulls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import grpc
 import pytest
 
-from sweyard_operator.cache_agent.agent import CacheAgent
+from sweyard_operator.cache_agent.agent import REWRITE_SECONDS, CacheAgent
 from sweyard_operator.cache_agent.cri import HeldImage, PullError, RegistryAuth, classify, digest_of
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
@@ -112,8 +112,24 @@ async def test_a_settled_node_writes_nothing() -> None:
     agent = node.agent()
     await passes(agent, 3)
     written = node.num_writes
+    node.now = 100.0
     await passes(agent, 5)
     assert node.num_writes == written
+
+
+async def test_a_report_that_went_with_the_assignment_or_was_deleted_is_written_again() -> None:
+    node = FakeNode(Assignment(images=("a:1",), max_parallel_pulls=2))
+    agent = node.agent()
+    await passes(agent, 4)
+    assignment, node.assignment, node.report = node.assignment, None, None
+    assert await agent.run_pass() is None
+    node.assignment = assignment
+    await passes(agent, 1)
+    assert node.report is not None
+    node.report = None
+    node.now = REWRITE_SECONDS + 1.0
+    await passes(agent, 1)
+    assert node.report is not None
 
 
 async def test_a_failed_pull_is_typed_and_tried_again_only_after_its_backoff() -> None:

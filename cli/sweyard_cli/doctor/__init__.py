@@ -1,0 +1,1 @@
+"""Is this cluster fit for runs: facts are gathered, then judged by pure checks."""

@@ -1,0 +1,86 @@
+"""Facts from a cluster, for the checks."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from pydantic import ValidationError
+
+from sweyard_api.constants import GROUP, VERSION
+from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_api.kinds import IMAGE_CACHE, KINDS
+from sweyard_cli.cluster.connection import Connection
+from sweyard_cli.cluster.sentences import told_plainly
+from sweyard_cli.doctor.finding import Finding, Level
+from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection
+from sweyard_cli.doctor.nodes import check_kinds, check_nodes
+from sweyard_operator.observe.image_cache import ObservedCache, disk_bytes_of, usable_nodes
+from sweyard_operator.plan.image_inputs import plan_budgets
+
+_MOST_ASKED = 100
+"""Kubelets: one call each."""
+
+
+def examine(connection: Connection) -> Iterator[Finding]:
+    """All checks, each as soon as it is done. Raises UserError where the API server refuses or does not answer."""
+    api, custom = client.CoreV1Api(connection.api_client), client.CustomObjectsApi(connection.api_client)
+    plurals = [kind.plural for kind in KINDS]
+    kinds = check_kinds(_served(custom), plurals)
+    yield kinds
+    with told_plainly("nodes cannot be listed"):
+        nodes = connection.api_client.sanitize_for_serialization(api.list_node())["items"]
+    yield from check_nodes(nodes)
+    if kinds.level is not Level.OK:
+        return
+    with told_plainly("ImageCaches cannot be listed"):
+        caches = custom.list_cluster_custom_object(GROUP, VERSION, IMAGE_CACHE.plural)["items"]
+    if caches:
+        disks = read_disks(api, nodes)
+        for cache in caches:
+            yield from _check_cache(cache, nodes, disks)
+
+
+def _served(custom: client.CustomObjectsApi) -> list[str]:
+    with told_plainly("the API server's kinds cannot be listed"):
+        try:
+            return [resource.name for resource in custom.get_api_resources(GROUP, VERSION).resources]
+        except client.ApiException as error:
+            if error.status == 404:
+                return []
+            raise
+
+
+def read_disks(api: client.CoreV1Api, nodes: Sequence[Mapping[str, Any]]) -> list[NodeDisk]:
+    """Of nodes that tell the size of theirs; a kubelet that cannot be asked is taken to have its defaults."""
+    disks = []
+    for number, (name, num_bytes) in enumerate(disk_bytes_of(nodes).items()):
+        told = _collection(api, name) if number < _MOST_ASKED else None
+        disks.append(NodeDisk(name, num_bytes, default_collection() if told is None else told, told is not None))
+    return disks
+
+
+def _collection(api: client.CoreV1Api, node: str) -> float | None:
+    try:
+        answer = api.connect_get_node_proxy_with_path(node, "configz", _preload_content=False, _request_timeout=5.0)
+        return read_collection(json.loads(answer.data)["kubeletconfig"])
+    except (client.ApiException, urllib3.exceptions.HTTPError, ValueError, KeyError):
+        return None
+
+
+def _check_cache(
+    cache: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], disks: Sequence[NodeDisk]
+) -> Iterator[Finding]:
+    name = f"{cache['metadata']['namespace']}/{cache['metadata']['name']}"
+    try:
+        spec = ImageCacheSpec.model_validate(cache["spec"])
+    except ValidationError as error:
+        yield Finding(Level.PROBLEM, f"ImageCache {name} is invalid: {error.errors()[0]['msg']}")
+        return
+    names = usable_nodes(nodes, spec.node_selector)
+    observed = ObservedCache((), None, names, {}, (), (), disk_bytes=disk_bytes_of(nodes))
+    budgets = plan_budgets(spec, observed)
+    by_name = {disk.name: disk for disk in disks}
+    known = [by_name.get(node) or NodeDisk(node, 0, default_collection(), is_told=False) for node in names]
+    yield from check_budgets(name, budgets, [disk for disk in known if disk.num_bytes or disk.name not in budgets])
