@@ -49,8 +49,10 @@ _EXAMPLES = {
 
 
 def problems_of(error: ValidationError, model: type[Model]) -> list[Problem]:
-    """One problem for each error that validating `model` gave."""
-    problems = [_problem(details, model) for details in error.errors(include_url=False)]
+    """One problem for each error that validating `model` gave; unknown fields first, as what is missing is often one
+    that was spelt otherwise."""
+    errors = sorted(error.errors(include_url=False), key=lambda details: details["type"] != "extra_forbidden")
+    problems = [_problem(details, model) for details in errors]
     return list({problem.field: problem for problem in problems}.values())
 
 

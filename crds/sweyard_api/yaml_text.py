@@ -109,9 +109,26 @@ def load_document(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+_WORDS = {
+    "mapping values are not allowed here": "a second colon in one line: put the value in quotes, or indent it below",
+    "expected <block end>": "the indentation does not fit the lines above it",
+    "expected ',' or": "a bracket is not closed, or a comma is missing",
+    "found character '\\t'": "a tab: indent with spaces",
+    "that cannot start any token": "no value begins with this sign: put it in quotes",
+    "found unexpected end of stream": "a quote is not closed",
+    "expected the node content": "a value is missing, or a bracket is not closed",
+    "could not find expected ':'": "a key without a colon",
+}
+"""PyYAML's words that only a parser's author understands, by a part of them."""
+
+
+def _in_words(problem: str) -> str:
+    return next((words for part, words in _WORDS.items() if part in problem), problem)
+
+
 def explain(error: yaml.YAMLError) -> str:
     """One line: what is wrong, and where."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
-        return f"{where}: {' '.join(filter(None, (error.context, error.problem)))}"
+        return f"{where}: {_in_words(error.problem or str(error.context))}"
     return " ".join(str(error).split())

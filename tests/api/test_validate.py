@@ -38,7 +38,7 @@ def test_every_document_is_looked_at() -> None:
     ("text", "sentence"),
     [
         ("", "the file is empty"),
-        ("a: [", "expected the node content"),
+        ("a: [", "a bracket is not closed"),
         ("- a", "must be a mapping with apiVersion, kind, metadata and spec"),
         (f"{{{OURS}, kind: Trainingrun, metadata: {{name: a}}, spec: {{}}}}", "did you mean TrainingRun"),
         ("{apiVersion: sweyard.dev/v1, kind: ImageCache}", "must be sweyard.dev/v1alpha1"),
@@ -79,7 +79,33 @@ def test_what_kubectl_get_prints_is_valid() -> None:
 
 
 def test_a_file_that_is_no_yaml_is_said_to_be_so_not_its_spec() -> None:
-    assert str(*validate_text("a: [", file="f")).startswith("f: YAML: line 1, column 5: while parsing a flow node")
+    assert str(*validate_text("a: [", file="f")) == (
+        "f: YAML: line 1, column 5: a value is missing, or a bracket is not closed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: b: c", "line 1, column 5: a second colon in one line: put the value in quotes, or indent it below"),
+        ("a:\n  b: 1\n c: 2", "line 3, column 2: the indentation does not fit the lines above it"),
+        ("a: [1, 2\nb: 1", "line 2, column 2: a bracket is not closed, or a comma is missing"),
+        ("a:\n\tb: 1", "line 2, column 1: a tab: indent with spaces"),
+        ("a: @b", "line 1, column 4: no value begins with this sign: put it in quotes"),
+        ("a: 'b", "line 1, column 6: a quote is not closed"),
+        ("a: 1\nb", "line 2, column 2: a key without a colon"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' is set twice"),
+    ],
+)
+def test_a_slip_in_yaml_is_one_sentence_with_its_place(text: str, sentence: str) -> None:
+    assert str(*validate_text(text, file="f")) == f"f: YAML: {sentence}"
+
+
+def test_a_misspelt_field_is_told_before_the_one_that_is_missing_for_it() -> None:
+    spec = "{preset: tiny, task: {train: {dataset: tiny}}}"
+    told = validate_text(f"{{{OURS}, kind: TrainingRun, metadata: {{name: a}}, spec: {spec}}}", file="f")
+    assert [problem.problem.field for problem in told] == ["spec.task", "spec.tasks"]
+    assert "did you mean tasks?" in str(told[0])
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf"])

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import DOCUMENT
+from tests.cli.conftest import DOCUMENT, TINY
+
+from sweyard_api.constants import API_VERSION
+from sweyard_api.program import program
 
 Sweyard = Callable[..., Any]
 
@@ -76,7 +79,24 @@ def test_validate_tells_every_problem_on_a_line_of_its_own(sweyard: Sweyard, tmp
 def test_a_valid_file_is_said_to_be(sweyard: Sweyard, run_file: Path) -> None:
     result = sweyard("validate", "-f", run_file)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "valid" in result.stdout
+    assert f"kubectl apply -f {run_file}, or without a cluster: {program()} run -f {run_file}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "a"}, "spec": {"replicas": 1}},
+        {**DOCUMENT, "spec": {**TINY, "trainer": {"device": "cuda", "resources": {"limits": {"nvidia.com/gpu": 1}}}}},
+    ],
+    ids=["pool", "gpus"],
+)
+def test_what_needs_a_cluster_is_not_said_to_run_without(
+    sweyard: Sweyard, tmp_path: Path, document: dict[str, Any]
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(json.dumps(document))
+    result = sweyard("validate", "-f", file)
+    assert (result.exit_code, result.stdout) == (0, f"{file}: valid; next: kubectl apply -f {file}\n")
 
 
 def test_resolve_prints_what_a_preset_fills_in(sweyard: Sweyard, run_file: Path) -> None:

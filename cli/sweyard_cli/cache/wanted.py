@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_api.program import program
 from sweyard_api.resolve import resolve
 from sweyard_api.workload import TaskSource
 from sweyard_cli.errors import UserError
@@ -31,7 +32,9 @@ def find_wanted(document: Mapping[str, Any], list_images: ListImages) -> Wanted:
     config = resolve(document["spec"])
     images = config.images
     if images.cache_ref is not None:
-        raise UserError(f"the run uses the ImageCache {images.cache_ref}: plan that one, or see `sweyard cache show`")
+        raise UserError(
+            f"the run uses the ImageCache {images.cache_ref}: plan that one, or see `{program()} cache show`"
+        )
     spec = ImageCacheSpec.model_validate(images.model_dump(exclude={"cache_ref", "from_tasks"}))
     listed, of_tasks = _listed(spec, list_images), list[str]()
     if images.from_tasks:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from kubernetes import client, config
 
+from sweyard_api.program import program
 from sweyard_cli.errors import UserError
-
-WITHOUT_CLUSTER = "without a cluster use `sweyard run -f FILE` and `sweyard watch --output DIR`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +23,10 @@ def connect(namespace: str | None = None, kubeconfig: str | None = None) -> Conn
         _, context = config.list_kube_config_contexts(kubeconfig)
     except config.ConfigException as error:
         where = kubeconfig or "of this user (KUBECONFIG, ~/.kube/config)"
-        raise UserError(f"the kubeconfig {where} cannot be used: {error}; {WITHOUT_CLUSTER}") from error
+        raise UserError(f"the kubeconfig {where} cannot be used: {error}; {without_cluster()}") from error
     return Connection(api_client, namespace or context["context"].get("namespace") or "default")
+
+
+def without_cluster() -> str:
+    """What works where there is none."""
+    return f"without a cluster use `{program()} run -f FILE` and `{program()} watch --output DIR`"

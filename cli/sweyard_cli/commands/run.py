@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from sweyard_api.program import program
 from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
-from sweyard_cli.program import program
 
 RUNS = Path("runs")
 

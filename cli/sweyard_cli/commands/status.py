@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from sweyard_api.program import program
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
@@ -57,13 +58,13 @@ def status(
     lines = [line for line in lines if name in (None, line.name)]
     where = "any namespace" if everywhere else f"namespace {connection.namespace}"
     if name is not None and not lines:
-        raise UserError(f"there is no TrainingRun {name} in {where}; `sweyard status -A` lists all")
+        raise UserError(f"there is no TrainingRun {name} in {where}; `{program()} status -A` lists all")
     if output is Format.JSON:
         typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
     elif lines:
         make_console().print(table_of(lines))
     else:
-        typer.echo(f"no TrainingRuns in {where}; start one: sweyard run -f FILE --cluster")
+        typer.echo(f"no TrainingRuns in {where}; start one: {program()} run -f FILE --cluster")
 
 
 def line_of(run: Mapping[str, Any]) -> RunLine:

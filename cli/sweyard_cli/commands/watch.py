@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sweyard_api.program import program
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
@@ -40,7 +41,7 @@ def _watch_here(output: Path) -> int:
     from sweyard_cli.view.local_source import LocalRunSource
 
     if not any((output / name).is_file() for name in (LOCK_FILE, PROGRESS_FILE)):
-        raise UserError(f"{output} is no directory of a run; one is made by `sweyard run`, by default runs/NAME")
+        raise UserError(f"{output} is no directory of a run; one is made by `{program()} run`, by default runs/NAME")
     source = LocalRunSource(output.resolve().name, output)
     final = follow(source, make_console(), poll_seconds=1.0, sleep=time.sleep)
     return 0 if final.phase == "Succeeded" else 1

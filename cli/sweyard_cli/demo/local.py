@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
+from sweyard_api.program import program
 from sweyard_cli.local.run import run_locally
 from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
-from sweyard_cli.program import program
 
 
 def run_local_demo(document: dict[str, Any], file: Path, output: Path, console: Console) -> int:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
+from sweyard_api.program import program
 from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 
@@ -12,7 +13,9 @@ def set_aside(output: Path, now: datetime) -> Path | None:
     if not output.exists():
         return None
     if is_locked(output):
-        raise UserError(f"{output}: a demo is running; look at it with `sweyard watch --output {output}`, or stop it")
+        raise UserError(
+            f"{output}: a demo is running; look at it with `{program()} watch --output {output}`, or stop it"
+        )
     kept = output.with_name(f"{output.name}-{now:%Y%m%d-%H%M%S}")
     output.rename(kept)
     return kept

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sweyard_api.program import program
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
-from sweyard_cli.program import program
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweyard_api.program import program
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.errors import SweyardError, TaskFormatError
 from sweyard_sandbox.tasks.build import TASKS_FILE
@@ -29,7 +30,10 @@ def load_tasks(source: TaskSource, base_directories: Sequence[Path] = DEFAULT_BA
     Raises DatasetError naming what was looked for. A row that cannot be a task is told on standard error.
     """
     tasks = list(_read(source, base_directories))
-    if source.split is not None and any(_split_of(task) for task in tasks):
+    splits = sorted({_split_of(task) for task in tasks} - {""})
+    if source.split is not None and splits:
+        if source.split not in splits:
+            raise DatasetError(f"tasks of {source.dataset!r}: no split {source.split!r}; there are {', '.join(splits)}")
         tasks = [task for task in tasks if _split_of(task) == source.split]
     elif source.split is None:
         tasks = [task for task in tasks if _split_of(task) != "practice"]  # nothing can grade those
@@ -67,7 +71,7 @@ def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
     if "/" in name:
         return None
     looked = ", ".join(str(base / name) for base in base_directories)
-    raise DatasetError(f"dataset {name!r} is not in {looked}; make it with `sweyard tasks make --name {name}`")
+    raise DatasetError(f"dataset {name!r} is not in {looked}; make it with `{program()} tasks make --name {name}`")
 
 
 def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:

@@ -77,6 +77,7 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
         ({"dataset": "./absent"}, "no such file"),
         ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
         ({"dataset": "demo", "repositories": ["x"]}, "leaves none"),
+        ({"dataset": "demo", "split": "tarin"}, "no split 'tarin'; there are heldout, train"),
         ({"dataset": "demo", "format": "harbor"}, "not read by this version"),
     ],
 )
