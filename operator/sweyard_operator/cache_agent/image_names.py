@@ -1,9 +1,13 @@
 """Image references as runtimes spell them: `busybox:1` is listed as `docker.io/library/busybox:1`."""
 
 import re
+from functools import lru_cache
 
 _INSTANCE = re.compile(r"[-._](\d+|[0-9a-f]{7,40})$")
 """SWE-bench ends the repository itself with a pull request's number, SWE-smith with a commit."""
+
+_REMEMBERED = 16_384
+"""A pass over a cache of thousands of images asks for each of them several times."""
 
 
 def normalize(image: str) -> str:
@@ -22,11 +26,13 @@ def normalize(image: str) -> str:
     return f"{host}/{path}{slash}{repository}:{tag if colon else 'latest'}"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def registry_host(image: str) -> str:
     """Host an image comes from."""
     return normalize(image).partition("/")[0]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def family_of(image: str) -> str:
     """The repository, less tag, digest and what tells one task's image from the next.
 

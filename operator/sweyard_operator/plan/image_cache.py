@@ -36,7 +36,8 @@ def plan_image_cache(
     # Families, not images: of those there may be thousands, and each node is told.
     families = () if spec.copies else tuple(sorted({family_of(image) for image in observed.images}))
     totals = add_up(placement, reports)
-    pods = [pod for node, images in placement.items() for pod in build_holding_pods(cache, spec, node, images)]
+    held = {} if is_agent else placement
+    pods = [pod for node, images in held.items() for pod in build_holding_pods(cache, spec, node, images)]
     conditions = _conditions(observed, totals)
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
