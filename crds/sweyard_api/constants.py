@@ -22,6 +22,11 @@ ANNOTATION_CLAIMED_AT = f"{GROUP}/claimed-at"
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"
 """On a sandbox pod: hash of the pool's template it was made from."""
 
+ANNOTATION_RELEASE = f"{GROUP}/release"
+"""On a held sandbox pod of a pool that recycles: its holder is done with the container of this ID, and has ended it."""
+ANNOTATION_RECYCLED = f"{GROUP}/recycled"
+"""On a sandbox pod: how often it was reset and given to the next holder; absent: never."""
+
 FIELD_MANAGER_OPERATOR = "sweyard-operator"
 FIELD_MANAGER_TRAINER = "sweyard-trainer"
 

@@ -1,6 +1,6 @@
 """RolloutPool: up to `replicas` sandboxes, some of them warm, claimed by holders with a Lease."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -78,6 +78,12 @@ class RolloutPoolSpec(Model):
     """Most sandboxes on one node."""
     image_cache_ref: DnsName | None = None
     """ImageCache whose nodes the sandboxes prefer."""
+    recycle: Literal["never", "verified"] = "never"
+    """What becomes of a released sandbox. `never`: it is deleted. `verified`: its container is made anew in the same
+    pod, and serves again only if nothing that outlives a container shows a trace of the last use; else it is deleted."""
+    max_uses: Annotated[int, Field(ge=1, le=1_000)] = 4
+    """With recycle: how many holders a sandbox serves before it is deleted. The kubelet restarts it after 0, 10, 20,
+    40, ... seconds, anew from 0 after a use of 10 minutes or more."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -104,6 +110,13 @@ class RolloutPoolSpec(Model):
             lambda pool: pool.unclaimed_ttl_seconds <= pool.max_lifetime_seconds,
             "!has(self.unclaimedTTLSeconds) || !has(self.maxLifetimeSeconds)"
             " || self.unclaimedTTLSeconds <= self.maxLifetimeSeconds",
+        ),
+        Rule(
+            "recycle",
+            "verified cannot vouch for what template.podOverrides adds (volumes, containers, shared namespaces): "
+            "remove the overrides or set recycle: never",
+            lambda pool: pool.recycle == "never" or not pool.template.pod_overrides,
+            "!has(self.recycle) || self.recycle == 'never' || !has(self.template) || !has(self.template.podOverrides)",
         ),
     )
 
@@ -136,6 +149,11 @@ class RolloutPoolStatus(Model):
     """Sandboxes that holders have asked for and `warm` wants, before the cap."""
     failures: Annotated[dict[str, int], Field(max_length=32)] = {}
     """Sandboxes replaced since the pool was made, by typed reason."""
+    recycled: int = 0
+    """Sandboxes that were reset, found clean and offered again, since the pool was made."""
+    discarded: Annotated[dict[str, int], Field(max_length=32)] = {}
+    """Released sandboxes that were deleted instead, by reason: UsedUp, Outdated, ResetDeadline, Restarted, or what was
+    found (Files, Kernel, SharedMemory, Processes)."""
     latencies: Annotated[dict[str, StageLatency], Field(max_length=8)] = {}
     """How long each stage took: scheduled, networked, pulled, ready, claimed (the wait for a holder), released."""
     warm_start_fraction: Annotated[float, Field(ge=0.0, le=1.0)] | None = None

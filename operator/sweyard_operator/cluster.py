@@ -7,14 +7,14 @@ deterministic, so a repeated create that had succeeded answers AlreadyExists and
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
 from sweyard_operator.contact import Contact
 from sweyard_operator.errors import NotFoundError, UnreachableError, api_error
-from sweyard_operator.plan.plan import Deletion
+from sweyard_operator.plan.plan import Deletion, Patch
 from sweyard_operator.resources import Manifest, Resource, name_of, namespace_of, resource_of
 from sweyard_operator.transport import Response, Transport
 
@@ -29,6 +29,7 @@ _RETRIED = (429, 500, 502, 503, 504)
 
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 
 Page = tuple[list[Manifest], str]
 """Objects of a list, and its resourceVersion."""
@@ -138,6 +139,12 @@ class Cluster:
         params = {"fieldManager": FIELD_MANAGER_OPERATOR}
         return await self._json("PATCH", path, params=params, body=patch, content_type=MERGE_PATCH)
 
+    async def json_patch(self, patch: Patch) -> Manifest:
+        """JSON patch. Raises InvalidError when one of its tests fails, NotFoundError, ConflictError."""
+        path = patch.resource.path(patch.namespace, patch.name)
+        params = {"fieldManager": FIELD_MANAGER_OPERATOR}
+        return await self._json("PATCH", path, params=params, body=patch.operations, content_type=JSON_PATCH)
+
     async def replace(self, manifest: Manifest) -> Manifest:
         """PUT. Raises ConflictError if metadata.resourceVersion is not the present one."""
         path = resource_of(manifest).path(namespace_of(manifest), name_of(manifest))
@@ -173,7 +180,7 @@ class Cluster:
         path: str,
         *,
         params: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()

@@ -17,7 +17,7 @@ from sweyard_operator.errors import (
     NotFoundError,
 )
 from sweyard_operator.events import post_event
-from sweyard_operator.plan.plan import Deletion, Outcome, Plan, Refusal
+from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal
 from sweyard_operator.resources import Manifest, name_of, namespace_of, resource_of
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Executor:
         Raises ApiError and UnreachableError for what is neither a lost race nor a refusal.
         """
         deleted = await self.delete_all(plan.delete)
+        patched = await _in_parallel(self._patch, plan.patch)
         refused = [refusal for manifest in plan.apply if (refusal := await self._apply(manifest)) is not None]
         # Children may rely on what was to be applied (a NetworkPolicy comes before its pods).
         created = [] if refused else await _in_parallel(self._create, plan.create)
@@ -53,6 +54,7 @@ class Executor:
             created=tuple(answer for answer in created if isinstance(answer, dict)),
             existed=tuple(answer for answer in created if isinstance(answer, str)),
             deleted=deleted,
+            patched=tuple(patch for patch, is_taken in zip(plan.patch, patched, strict=True) if is_taken),
             kept=tuple(deletion for deletion in plan.delete if deletion not in deleted),
             refused=(*refused, *(answer for answer in created if isinstance(answer, Refusal))),
         )
@@ -87,6 +89,14 @@ class Executor:
         except NotFoundError:
             # Already gone: what was wanted. The cache learns it from its watch.
             return True
+        return True
+
+    async def _patch(self, patch: Patch) -> bool:
+        try:
+            answer = await self._cluster.json_patch(patch)
+        except (ConflictError, InvalidError, NotFoundError):
+            return False
+        self._caches.remember(answer)
         return True
 
     async def _apply(self, manifest: Manifest) -> Refusal | None:

@@ -35,6 +35,15 @@ class Metrics:
             [*pool, "reason"],
             registry=self.registry,
         )
+        self.sandboxes_recycled = Counter(
+            "sweyard_pool_sandboxes_recycled", "Sandboxes reset, found clean and freed.", pool, registry=self.registry
+        )
+        self.sandboxes_discarded = Counter(
+            "sweyard_pool_sandboxes_discarded",
+            "Released sandboxes that were deleted in a pool that recycles, by reason.",
+            [*pool, "reason"],
+            registry=self.registry,
+        )
         self.stage_seconds = Histogram(
             "sweyard_pool_sandbox_stage_seconds",
             "How long sandboxes took for each stage of their life.",

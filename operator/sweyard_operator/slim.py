@@ -8,7 +8,7 @@ from sweyard_operator.resources import Manifest
 
 _POD_STATUS = ("phase", "reason", "message")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
-_CONTAINER = ("name", "ready", "imageID", "state", "lastState")
+_CONTAINER = ("name", "ready", "imageID", "containerID", "restartCount", "state", "lastState")
 
 
 def slim(item: Manifest) -> Manifest:

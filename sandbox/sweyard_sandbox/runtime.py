@@ -93,6 +93,15 @@ class ForksPython(Protocol):
         ...
 
 
+@runtime_checkable
+class MayServeAgain(Protocol):
+    """What a sandbox may offer besides: after its reset it would serve somebody else, unless its holder forbids it."""
+
+    def forbid_reuse(self) -> None:
+        """Destroy it when it is closed."""
+        ...
+
+
 class Runtime(Protocol):
     """A source of sandboxes."""
 

@@ -20,6 +20,7 @@ from sweyard_api.constants import (
 )
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.build.overrides import merge_pod_spec
+from sweyard_operator.build.reset_check import with_check
 from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.plan.slots import pod_name
 from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_reference
@@ -98,7 +99,7 @@ def _build_pod_spec(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
     ]
     pod_spec: dict[str, Any] = {
         "containers": [_build_container(spec, image)],
-        "restartPolicy": "Never",
+        "restartPolicy": "Never" if spec.recycle == "never" else "Always",
         "activeDeadlineSeconds": spec.max_lifetime_seconds,
         "terminationGracePeriodSeconds": 1,
         "enableServiceLinks": False,
@@ -124,7 +125,7 @@ def _build_pod_spec(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
 
 def _build_container(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
     resources = _build_resources(spec.template.resources)
-    return {
+    container = {
         "name": CONTAINER_SANDBOX,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
@@ -133,6 +134,7 @@ def _build_container(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
         "resources": resources,
         "securityContext": _build_security_context(spec.template.run_as_user),
     }
+    return container if spec.recycle == "never" else with_check(container)
 
 
 def _build_security_context(run_as_user: int | None) -> dict[str, Any]:

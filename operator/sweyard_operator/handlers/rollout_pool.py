@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -93,8 +94,9 @@ class RolloutPoolController:
         uid = owner["metadata"]["uid"]
         memory = self._memories.get(key)
         if memory is None or memory.pool_uid != uid:
-            counted = (owner.get("status") or {}).get("failures") or {}
-            memory = self._memories[key] = PoolMemory(uid, Counter(counted))
+            status = owner.get("status") or {}
+            memory = self._memories[key] = PoolMemory(uid, Counter(status.get("failures") or {}))
+            memory.recycled, memory.discarded = status.get("recycled", 0), Counter(status.get("discarded") or {})
         return memory
 
     def _pace_status(self, plan: Plan, observed: ObservedPool, memory: PoolMemory) -> tuple[Plan, bool]:
@@ -105,7 +107,7 @@ class RolloutPoolController:
             memory.status_written_at = now
             return plan, False
         late = not is_shown(observed.owner, plan.status)
-        return Plan(plan.delete, plan.apply, plan.create, None, (), plan.requeue_after_seconds), late
+        return replace(plan, status=None, events=()), late
 
     def _remember(self, key: Key, memory: PoolMemory, planned: PoolPlan, outcome: Outcome) -> None:
         now = self._operator.clock()
@@ -123,6 +125,8 @@ class RolloutPoolController:
                 memory.blocked_until[slot] = now + _BLOCKED_SECONDS
         metrics = self._operator.metrics
         metrics.sandboxes_created.labels(key.namespace, key.name).inc(len(outcome.created))
+        memory.recycled += len(outcome.patched)
+        metrics.sandboxes_recycled.labels(key.namespace, key.name).inc(len(outcome.patched))
         metrics.holders_reaped.labels(key.namespace, key.name).inc(len(fenced))
         for state, count in (planned.plan.status or {}).items():
             if state in _STATES:
@@ -192,6 +196,9 @@ class RolloutPoolController:
         if new is None:
             pod = memory.parsed.parse(pool, memory.pool_uid, subject)
             failure = memory.bury(pod) if pod is not None else None
+            if pod is not None and (why := memory.discarding.pop(pod.uid, None)) is not None:
+                memory.discarded[why] += 1
+                self._operator.metrics.sandboxes_discarded.labels(key.namespace, pool, why).inc()
             if failure is not None:
                 self._operator.metrics.sandbox_failures.labels(key.namespace, pool, failure.reason).inc()
 

@@ -36,6 +36,13 @@ class PoolMemory:
     """UIDs of sandboxes that exist and were Ready once."""
     condemned: dict[str, Failure] = field(default_factory=dict)
     unneeded_since: dict[str, float] = field(default_factory=dict)
+    recycled: int = 0
+    discarded: Counter[str] = field(default_factory=Counter)
+    """Like failures, both start from the status."""
+    discarding: dict[str, str] = field(default_factory=dict)
+    """By UID: why a released sandbox is being deleted."""
+    released_since: dict[str, float] = field(default_factory=dict)
+    """By container ID."""
     blocked_until: dict[int, float] = field(default_factory=dict)
     """Slots whose name met somebody else's object."""
     refusal: Refusal | None = None
@@ -46,6 +53,8 @@ class PoolMemory:
     def keep(self, planned: PoolPlan, now: float) -> None:
         """What the next passes need to know of this plan."""
         self.unneeded_since = {uid: self.unneeded_since.get(uid, now) for uid in planned.unneeded}
+        self.released_since = {name: self.released_since.get(name, now) for name in planned.released}
+        self.discarding.update(planned.discarded)
         # Who was given up and serves again (its node came back) has not failed.
         self.condemned = {uid: why for uid, why in self.condemned.items() if uid not in planned.serving}
         for _ in planned.ready - self.served:

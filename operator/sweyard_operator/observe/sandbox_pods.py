@@ -8,9 +8,12 @@ from sweyard_api.constants import (
     ANNOTATION_CLAIMED_AT,
     ANNOTATION_HOLDER,
     ANNOTATION_IMAGE,
+    ANNOTATION_RECYCLED,
+    ANNOTATION_RELEASE,
     ANNOTATION_TEMPLATE_HASH,
     CONTAINER_SANDBOX,
 )
+from sweyard_operator.build.reset_check import DIRTY_EXIT_CODE
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import parse_slot
@@ -28,8 +31,13 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
     scheduled, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
     networked, disruption = conditions.get("PodReadyToStartContainers", {}), conditions.get("DisruptionTarget", {})
     is_disrupted = disruption.get("status") == "True"
-    state = _container_state(status)
+    container = _container_status(status)
+    state = container.get("state") or {}
     running, waiting, ended = (state.get(name) or {} for name in ("running", "waiting", "terminated"))
+    end = ended or (container.get("lastState") or {}).get("terminated") or {}
+    release, is_ready = annotations.get(ANNOTATION_RELEASE, ""), ready.get("status") == "True"
+    restarts, recycled = int(container.get("restartCount") or 0), _count(annotations.get(ANNOTATION_RECYCLED, ""))
+    is_new = bool(release) and container.get("containerID", release) != release and restarts == recycled + 1
     return SandboxPod(
         name=name_of(pod),
         uid=metadata["uid"],
@@ -41,15 +49,15 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         holder=annotations.get(ANNOTATION_HOLDER, ""),
         node=pod["spec"].get("nodeName"),
         phase=status.get("phase", "Pending"),
-        is_ready=ready.get("status") == "True",
+        is_ready=is_ready and not release,
         is_running="running" in state,
         are_containers_ready=_are_all_ready(status),
         ready_changed_at=_time(ready.get("lastTransitionTime")),
         deletion_due_at=_time(metadata.get("deletionTimestamp")),
-        ended_at=_time(ended.get("finishedAt") or (ready.get("lastTransitionTime") if ended else None)),
+        ended_at=_time(end.get("finishedAt") or (ready.get("lastTransitionTime") if ended else None)),
         status_reason=status.get("reason") or (disruption.get("reason", "") if is_disrupted else ""),
         status_message=status.get("message") or (disruption.get("message", "") if is_disrupted else ""),
-        terminated_reason=ended.get("reason", ""),
+        terminated_reason=end.get("reason", ""),
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
         unschedulable_message=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",
@@ -57,14 +65,29 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         networked_at=_time(networked.get("lastTransitionTime")) if networked.get("status") == "True" else None,
         started_at=_time(running.get("startedAt")),
         claimed_at=_time(annotations.get(ANNOTATION_CLAIMED_AT)),
+        restarts=restarts,
+        recycled=recycled,
+        has_stopped=bool(ended) or ("waiting" in state and bool(end)),
+        release=release,
+        is_reset=is_new and is_ready and "running" in state,
+        dirt=_find_dirt(end, release) if release else "",
     )
 
 
-def _container_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_dirt(end: Mapping[str, Any], release: str) -> str:
+    """What a container that came after the released one has found; one that was used could say anything."""
+    is_check = end.get("exitCode") == DIRTY_EXIT_CODE and end.get("containerID", release) != release
+    return (end.get("message") or "Unknown") if is_check else ""
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     statuses = status.get("containerStatuses") or ()
-    found = (entry.get("state") or {} for entry in statuses if entry["name"] == CONTAINER_SANDBOX)
-    state: Mapping[str, Any] = next(found, {})
-    return state
+    found: Mapping[str, Any] = next((entry for entry in statuses if entry["name"] == CONTAINER_SANDBOX), {})
+    return found
 
 
 def _are_all_ready(status: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ def find_failure(pod: SandboxPod, *, now: datetime, startup_deadline_seconds: fl
     """Why `pod` must be replaced; None while it serves or may still come up, or was merely as old as it may get."""
     if pod.has_ended:
         return find_end(pod)
-    if pod.is_ready:
+    if pod.is_ready or pod.release:
         return None
     if pod.are_containers_ready:
         return _find_lost_node(pod, now)

@@ -23,6 +23,16 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """A JSON patch of one object, whose tests say what it must still be."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    operations: tuple[dict[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """A sentence for `kubectl describe`."""
 
@@ -33,10 +43,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Executed in this order: deletions, applies, creations, events, status."""
+    """Executed in this order: deletions, patches, applies, creations, events, status."""
 
     delete: tuple[Deletion, ...] = ()
     """Gone or changed meanwhile is fine."""
+    patch: tuple[Patch, ...] = ()
+    """A failed test, or an object that is gone, is fine."""
     apply: tuple[Manifest, ...] = ()
     """Server-side apply in this order, skipped while the live object is what the last apply left."""
     create: tuple[Manifest, ...] = ()
@@ -70,6 +82,8 @@ class Outcome:
     """Names of creations that met an object of that name."""
     deleted: tuple[Deletion, ...] = ()
     """Deletions the API server accepted."""
+    patched: tuple[Patch, ...] = ()
+    """Patches the API server took."""
     kept: tuple[Deletion, ...] = ()
     """Deletions refused since the object had changed."""
     refused: tuple[Refusal, ...] = ()

@@ -60,6 +60,12 @@ class ObservedPool:
     """By UID: how long a free sandbox has been wanted by nobody."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """Sandboxes that failed since the pool was made, by reason."""
+    released_seconds: Mapping[str, float] = field(default_factory=dict)
+    """By container ID: how long ago it was released, as far as we have seen."""
+    recycled: int = 0
+    """Sandboxes reset and freed since the pool was made."""
+    discarded: Mapping[str, int] = field(default_factory=dict)
+    """Released sandboxes deleted since the pool was made, by reason."""
     mirrors: tuple[RegistryMirror, ...] = ()
     """Of the ImageCache that the pool refers to."""
     reports: Mapping[str, NodeReport] = field(default_factory=dict)
@@ -97,6 +103,10 @@ class PoolPlan:
     """UIDs of sandboxes that are well, or may yet be."""
     ready: frozenset[str] = frozenset()
     """UIDs of those that serve, free or claimed."""
+    released: frozenset[str] = frozenset()
+    """IDs of released containers."""
+    discarded: Mapping[str, str] = field(default_factory=dict)
+    """By UID: why released sandboxes are deleted."""
     is_short: bool = False
     """Sandboxes are wanted that are not there."""
 
@@ -112,9 +122,11 @@ class Census:
     claimed: tuple[SandboxPod, ...]
     """Held, and neither failed nor terminating."""
     free: tuple[SandboxPod, ...]
-    """Free, starting or Ready, neither failed nor terminating."""
+    """Free, starting, being reset or Ready, neither failed nor terminating."""
+    spent: tuple[SandboxPod, ...] = ()
+    """Released, and not to be used again."""
 
     @property
     def total(self) -> int:
         """Pods that exist, in whatever state."""
-        return len(self.terminating) + len(self.failed) + len(self.claimed) + len(self.free)
+        return len(self.terminating) + len(self.failed) + len(self.claimed) + len(self.free) + len(self.spent)

@@ -32,6 +32,8 @@ def plan_status(observed: ObservedPool, census: Census, figures: Figures, *, now
         terminating=len(census.terminating),
         demand=figures.demand,
         failures=dict(sorted(observed.failures.items())),
+        recycled=observed.recycled,
+        discarded=dict(sorted(observed.discarded.items())),
         latencies=_latencies((*census.free, *census.claimed)),
         warm_start_fraction=_round(observed.warm_start_fraction),
         selector=f"{LABEL_POOL}={observed.name},{LABEL_COMPONENT}=sandbox",

@@ -16,11 +16,12 @@ from sweyard_operator.plan.demand import count_demand, merge_demand
 from sweyard_operator.plan.images_to_start import allowed_images, choose_images
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.pacing import room_to_start
-from sweyard_operator.plan.plan import Deletion, Plan
+from sweyard_operator.plan.plan import Deletion, Patch, Plan
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, Holder, ObservedPool, PoolPlan
 from sweyard_operator.plan.pool_status import plan_events, plan_status
 from sweyard_operator.plan.preferred_nodes import good_nodes, preferred_nodes
+from sweyard_operator.plan.recycling import free_sandbox, plan_recycling
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import choose_slots
 from sweyard_operator.plan.supply import Supply, compare_supply
@@ -46,12 +47,19 @@ class _Removals:
     reaped: tuple[SandboxPod, ...]
     stuck: tuple[SandboxPod, ...]
     surplus: tuple[SandboxPod, ...]
+    spent: tuple[SandboxPod, ...]
 
 
 def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     """One pass. `now` is the API server's wall clock."""
     spec = observed.spec
-    census = take_census(observed.pods, now=now, startup_deadline_seconds=spec.startup_deadline_seconds)
+    recycling = plan_recycling(observed, _find_outdated(observed, observed.pods, now))
+    census = take_census(
+        observed.pods,
+        now=now,
+        startup_deadline_seconds=spec.startup_deadline_seconds,
+        discarded=recycling.discarded,
+    )
     demands = {holder.name: holder.demand for holder in observed.holders if holder.state == "alive"}
     warm = [(entry.image, entry.replicas) for entry in spec.warm]
     wanted = merge_demand(demands, warm, limit=max(0, spec.replicas - len(census.claimed)))
@@ -74,6 +82,7 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     is_cut_short = max(len(create), len(delete)) >= _MAX_WRITES
     plan = Plan(
         delete=(*_holder_deletions(observed.holders), *delete[:_MAX_WRITES]),
+        patch=_free_reset(observed.namespace, recycling.reset, delete),
         apply=(build_network_policy(observed.owner, spec),),
         create=create,
         status=status,
@@ -87,6 +96,8 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         unneeded=frozenset(pod.uid for pod in supply.unneeded),
         serving=frozenset(pod.uid for pod in (*census.free, *census.claimed)),
         ready=frozenset(pod.uid for pod in (*census.free, *census.claimed) if pod.is_ready),
+        released=recycling.released,
+        discarded=recycling.discarded,
         is_short=bool(allowed_images(observed, supply)),
     )
 
@@ -107,12 +118,12 @@ def _choose_removals(observed: ObservedPool, census: Census, supply: Supply, *, 
     failed = tuple(pod for pod, _ in census.failed if pod.is_free or _is_over(pod, census.now, known - gone))
     reaped = tuple(pod for pod in census.claimed if pod.holder in gone)
     stuck = tuple(pod for pod in census.terminating if _is_stuck(pod, observed.lost_nodes, census.now))
-    leaving = len(census.terminating) + len(failed) + len(reaped) + len(supply.outdated)
+    leaving = len(census.terminating) + len(failed) + len(reaped) + len(supply.outdated) + len(census.spent)
     is_over_cap = len(census.claimed) + len(census.free) - len(reaped) - len(supply.outdated) - observed.spec.replicas
     # Places that free themselves anyway need nobody to give way.
     needed = max(is_over_cap, waiting - leaving if observed.refusal is None else 0)
     surplus = _choose_surplus(observed, supply, max(0, needed))
-    return _Removals(failed, reaped, stuck, (*supply.outdated, *surplus))
+    return _Removals(failed, reaped, stuck, (*supply.outdated, *surplus), census.spent)
 
 
 def _choose_surplus(observed: ObservedPool, supply: Supply, needed: int) -> tuple[SandboxPod, ...]:
@@ -140,12 +151,17 @@ def _is_stuck(pod: SandboxPod, lost_nodes: frozenset[str], now: datetime) -> boo
 
 
 def _pod_deletions(namespace: str, removals: _Removals) -> tuple[Deletion, ...]:
-    careful = (*removals.failed, *removals.reaped, *removals.surplus)
+    careful = (*removals.failed, *removals.reaped, *removals.spent, *removals.surplus)
     return (
         *(Deletion(PODS, namespace, pod.name, pod.uid, pod.resource_version) for pod in careful),
         # Deletion has been decided before; only the kubelet's word is missing, and it will not come.
         *(Deletion(PODS, namespace, pod.name, pod.uid, grace_period_seconds=0) for pod in removals.stuck),
     )
+
+
+def _free_reset(namespace: str, reset: Iterable[SandboxPod], delete: Iterable[Deletion]) -> tuple[Patch, ...]:
+    leaving = {deletion.uid for deletion in delete}
+    return tuple(free_sandbox(namespace, pod) for pod in reset if pod.uid not in leaving)[:_MAX_WRITES]
 
 
 def _holder_deletions(holders: Iterable[Holder]) -> tuple[Deletion, ...]:

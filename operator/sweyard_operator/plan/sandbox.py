@@ -55,6 +55,18 @@ class SandboxPod:
     started_at: datetime | None = None
     claimed_at: datetime | None = None
     """By its holder's clock."""
+    restarts: int = 0
+    """How often its container was made anew, for whatever reason."""
+    recycled: int = 0
+    """How often it was reset and freed."""
+    has_stopped: bool = False
+    """Its container is over, and another one has not begun."""
+    release: str = ""
+    """ID of the container that its holder is done with; empty unless it is to be recycled."""
+    is_reset: bool = False
+    """Released, and its new container is Ready, so clean."""
+    dirt: str = ""
+    """Released, and this is what its new container found."""
 
     @property
     def is_terminating(self) -> bool:
@@ -63,10 +75,12 @@ class SandboxPod:
 
     @property
     def is_free(self) -> bool:
-        """Nobody holds it."""
-        return not self.holder
+        """Nobody holds it: it may be claimed, or will be after its reset."""
+        return not self.holder or bool(self.release)
 
     @property
     def has_ended(self) -> bool:
-        """Its container is over for good (sandboxes are never restarted)."""
-        return self.phase in ("Failed", "Succeeded")
+        """It is over for good. A container that was restarted without a release is: what was in it is gone."""
+        if self.release or self.is_terminating:
+            return self.phase in ("Failed", "Succeeded")
+        return self.phase in ("Failed", "Succeeded") or self.has_stopped or self.restarts > self.recycled

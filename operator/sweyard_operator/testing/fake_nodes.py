@@ -19,6 +19,8 @@ class FakeNodes:
     api: FakeApiServer
     names: tuple[str, ...] = ("node-a", "node-b")
     startup_seconds: float = 1.0
+    restart_seconds: float = 1.0
+    """Until an ended container of restartPolicy Always is made anew."""
     capacity: int = 10_000
     """Pods a node takes."""
     lost: set[str] = field(default_factory=set)
@@ -65,7 +67,8 @@ class FakeNodes:
         return True
 
     def _advance(self, pod: dict[str, Any], now: datetime) -> None:
-        is_settled = "deletionTimestamp" not in pod["metadata"] and (pod.get("status") or {}).get("phase") != "Pending"
+        phase = (pod.get("status") or {}).get("phase")
+        is_settled = "deletionTimestamp" not in pod["metadata"] and phase != "Pending" and not _is_restarting(pod)
         if is_settled and pod["spec"].get("nodeName") not in (None, *self.lost):
             return
         pod = self.api.store.get((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])) or pod
@@ -79,6 +82,8 @@ class FakeNodes:
                 self.api.store.remove((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"]))
         elif pod["status"]["phase"] == "Pending":
             self._start(pod, now)
+        elif _is_restarting(pod):
+            self._restart(pod, now)
 
     def _schedule(self, pod: dict[str, Any], now: datetime) -> None:
         load = Counter(
@@ -105,8 +110,20 @@ class FakeNodes:
         elif (now - parse_time(pod["metadata"]["creationTimestamp"])).total_seconds() >= self.startup_seconds:
             pod["status"]["phase"] = "Running"
             state = {"running": {"startedAt": rfc3339(now)}}
-            pod["status"]["containerStatuses"] = [{"name": container["name"], "ready": True, "state": state}]
+            pod["status"]["containerStatuses"] = [{**_first_life(pod), "ready": True, "state": state}]
             _set_ready(pod, "True", now)
+        self.api.store.put(PODS, pod)
+
+    def _restart(self, pod: dict[str, Any], now: datetime) -> None:
+        (container,) = pod["status"]["containerStatuses"]
+        ended_at = parse_time(container["lastState"]["terminated"]["finishedAt"])
+        if (now - ended_at).total_seconds() < self.restart_seconds:
+            return
+        restarts = container["restartCount"] + 1
+        name = f"{pod['metadata']['uid']}/{restarts}"
+        state = {"running": {"startedAt": rfc3339(now)}}
+        container |= {"ready": True, "state": state, "restartCount": restarts, "containerID": name}
+        _set_ready(pod, "True", now)
         self.api.store.put(PODS, pod)
 
     def _lose(self, pod: dict[str, Any], now: datetime) -> None:
@@ -119,6 +136,9 @@ class FakeNodes:
         pod, now = self.api.store.get((PODS, namespace, name)), self.api.now()
         assert pod is not None
         ended = {"terminated": {"reason": reason, "exitCode": 137, "finishedAt": rfc3339(now)}}
+        if pod["spec"].get("restartPolicy") == "Always" and not status:
+            self.end_container(pod, {"reason": reason, "exitCode": 137})
+            return
         pod["status"] |= {"phase": "Failed", **(status or {})}
         pod["status"]["containerStatuses"] = [
             {"name": pod["spec"]["containers"][0]["name"], "ready": False, "state": ended}
@@ -126,6 +146,27 @@ class FakeNodes:
         _set_ready(pod, "False", now)
         self.api.store.put(PODS, pod)
         self.api.touch()
+
+    def end_container(self, pod: dict[str, Any], end: Mapping[str, Any]) -> None:
+        """The container of a pod with restartPolicy Always ends, and will be made anew."""
+        now = self.api.now()
+        (container,) = pod["status"]["containerStatuses"]
+        terminated = {**end, "containerID": container["containerID"], "finishedAt": rfc3339(now)}
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        container |= {"ready": False, "state": waiting, "lastState": {"terminated": terminated}}
+        _set_ready(pod, "False", now)
+        self.api.store.put(PODS, pod)
+        self.api.touch()
+
+
+def _first_life(pod: Mapping[str, Any]) -> dict[str, Any]:
+    name = f"{pod['metadata']['uid']}/0"
+    return {"name": pod["spec"]["containers"][0]["name"], "restartCount": 0, "containerID": name}
+
+
+def _is_restarting(pod: Mapping[str, Any]) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any("waiting" in entry["state"] and "lastState" in entry for entry in statuses)
 
 
 def _set_ready(pod: dict[str, Any], status: str, now: datetime) -> None:

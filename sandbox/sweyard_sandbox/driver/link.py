@@ -14,6 +14,8 @@ HELLO_SECONDS = 30.0
 _RECONNECT_SECONDS = 60.0
 _FIRST_DELAY_SECONDS = 0.05
 _LONGEST_DELAY_SECONDS = 5.0
+_EXPLAIN_TRIES = 10
+_EXPLAIN_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -136,6 +138,7 @@ class DriverLink:
 
     async def _reconnect(self, why: str) -> None:
         """A new stream after the last one broke. Raises InfrastructureError when there is no hope left."""
+        born = self.hello.born
         deadline, delay, last = self.clock() + self.reconnect_seconds, _FIRST_DELAY_SECONDS, ""
         while self.clock() < deadline:
             if (error := await self.connector.explain()) is not None:
@@ -147,11 +150,22 @@ class DriverLink:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
                 continue
+            if self.hello.born != born:
+                raise await self._explain_other_container()
             self.counters.reconnects += 1
             await self.on_greeting()
             return
         words = f"{why}; the sandbox could not be reached for {self.reconnect_seconds:.0f} s ({last})"
         raise InfrastructureError(FailureReason.CHANNEL_LOST, words)
+
+    async def _explain_other_container(self) -> InfrastructureError:
+        """The sandbox's container is gone, and a new one is in its place; the runtime may hear of it later than we."""
+        self._connected.clear()
+        for _ in range(_EXPLAIN_TRIES):
+            if (error := await self.connector.explain()) is not None:
+                return error
+            await asyncio.sleep(_EXPLAIN_SECONDS)
+        return InfrastructureError(FailureReason.ERROR, "the sandbox's container ended, and another one took its place")
 
     async def close(self) -> None:
         """Close the stream for good."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, TaskFormatError
 from sweyard_sandbox.grading.grade import Grade, TestStatus
+from sweyard_sandbox.grading.sealed import acquire_sealed
 from sweyard_sandbox.runtime import Result, Runtime, Sandbox
 from sweyard_sandbox.tasks.task import Task
 
@@ -44,7 +45,7 @@ class SweBenchGrader:
             )
         # Importing swebench takes seconds and reading its logs holds the interpreter: neither may stop the event loop.
         specification = await asyncio.to_thread(_specification, row)
-        sandbox = await runtime.acquire(task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
+        sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
             if problem := await _apply(sandbox, patch):
                 return Grade(

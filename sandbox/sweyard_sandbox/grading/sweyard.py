@@ -11,6 +11,7 @@ from sweyard_sandbox.grading.bundle import harness_zip
 from sweyard_sandbox.grading.canary import Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.protect import Kept, keep_work
+from sweyard_sandbox.grading.sealed import acquire_sealed
 from sweyard_sandbox.runtime import ForksPython, Result, Runtime, Sandbox
 from sweyard_sandbox.tasks.task import Task
 
@@ -29,7 +30,7 @@ class SweyardGrader:
         required = (*task.fail_to_pass, *task.pass_to_pass)
         kept = keep_work(patch, task.grading["python_path"], task.grading["test_files"])
         canaries = make_canaries(required[0].split("::", 1)[0], [secrets.token_hex(32) for _ in range(2)])
-        sandbox = await runtime.acquire(task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
+        sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
             started, nonce = secrets.token_hex(16), secrets.token_hex(16)
             specification = _specification(task, kept, required, canaries, started, timeout_seconds)

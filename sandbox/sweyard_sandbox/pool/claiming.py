@@ -7,11 +7,12 @@ answer was given up, or that an earlier process of the same name made) is given 
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER
+from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER, ANNOTATION_RELEASE
 from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.claim_queue import ClaimQueue
 from sweyard_sandbox.pool.demand import Demand
@@ -21,6 +22,8 @@ from sweyard_sandbox.pool.store import PodStore
 _NO_VALIDATION = {"fieldValidation": "Ignore"}
 """Else the API server parses the pod twice, in search of unknown fields."""
 _RETRY_SECONDS = 0.5
+_ANY_USE = sys.maxsize
+"""While a claim is on its way: the pod may have been recycled since it was last heard of."""
 _ASK_AFTER_SECONDS = 0.1
 """Between an answer that got lost and the question how it went: a server in trouble is not hurried."""
 _RELEASE_TRIES = 10
@@ -61,8 +64,8 @@ class Claims:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._holder = holder
         self._wall_clock = wall_clock
-        self._known: set[str] = set()
-        """UIDs of pods that are being claimed, held or given back."""
+        self._known: dict[str, int] = {}
+        """By UID: pods that are being claimed, held or given back, and the use that is known of."""
         self._cleaning: set[asyncio.Task[None]] = set()
 
     async def claim(self, image: str) -> SandboxPod:
@@ -85,13 +88,15 @@ class Claims:
 
     async def attempt(self, pod: SandboxPod) -> SandboxPod | None:
         """The pod if it is ours now; None if it is not to be had. Raises as `claim` does."""
-        self._known.add(pod.uid)
+        self._known[pod.uid] = _ANY_USE
         claimed = None
         try:
             claimed = await self._patch(pod)
         finally:
             if claimed is None:
-                self._known.discard(pod.uid)
+                self._known.pop(pod.uid, None)
+            else:
+                self._known[pod.uid] = claimed.recycled
         if claimed is None or (not claimed.is_leaving and claimed.is_ready):
             if claimed is not None:
                 self.held[claimed.uid] = claimed
@@ -100,10 +105,32 @@ class Claims:
         await self.release(claimed)
         return None
 
+    async def recycle(self, pod: SandboxPod, end_container: Callable[[], Awaitable[bool]]) -> None:
+        """Give a pod back for another use: the operator frees it once a new container has proved clean.
+
+        A pod that is not to be had so is deleted. Raises ApiError when that is forbidden.
+        """
+        if not (await self._mark_released(pod) and await end_container()):
+            await self.release(pod)
+        self.held.pop(pod.uid, None)
+
+    async def _mark_released(self, pod: SandboxPod) -> bool:
+        """Which container was used, said before it ends: an end that nobody announced is a failure."""
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+            {"op": "test", "path": _annotation_path(ANNOTATION_HOLDER), "value": self._holder},
+            {"op": "add", "path": _annotation_path(ANNOTATION_RELEASE), "value": pod.container_id},
+        ]
+        try:
+            await self._api.request("PATCH", f"{self._path}/{pod.name}", body=patch, content_type=JSON_PATCH)
+        except (ApiError, UnreachableError):
+            return False
+        return True
+
     async def release(self, pod: SandboxPod) -> None:
         """Delete the pod, if it is still the one that was claimed. Raises ApiError when that is forbidden."""
         self.held.pop(pod.uid, None)
-        self._known.add(pod.uid)
+        self._known[pod.uid] = pod.recycled
         for number in range(_RELEASE_TRIES):
             if number:
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -120,7 +147,8 @@ class Claims:
 
     def hear_all(self) -> None:
         """The watch has listed all pods anew."""
-        self._known &= self._store.uids() | self.held.keys()
+        listed = self._store.uids() | self.held.keys()
+        self._known = {uid: use for uid, use in self._known.items() if uid in listed}
         for pod in self._store.held_by(self._holder):
             self._give_back_if_unknown(pod)
         self.queue.dispatch_all()
@@ -128,7 +156,7 @@ class Claims:
     def forget(self, uid: str) -> None:
         """The watch says that a pod is gone."""
         if uid not in self.held:
-            self._known.discard(uid)
+            self._known.pop(uid, None)
 
     def clean(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something that its caller need not wait for; `drain` does."""
@@ -149,8 +177,9 @@ class Claims:
             await self.release(pod)
 
     def _give_back_if_unknown(self, pod: SandboxPod) -> None:
-        if pod.uid not in self._known and not pod.is_leaving and self.queue.stopped is None:
-            self._known.add(pod.uid)
+        is_known = self._known.get(pod.uid, -1) >= pod.recycled
+        if not is_known and not pod.is_leaving and self.queue.stopped is None:
+            self._known[pod.uid] = pod.recycled
             self.clean(self._delete_until_gone(pod))
 
     async def _patch(self, pod: SandboxPod) -> SandboxPod | None:
@@ -220,7 +249,7 @@ class Claims:
             while not await self._delete(pod) and self.queue.stopped is None:
                 await asyncio.sleep(_RETRY_SECONDS)
         except ApiError:
-            self._known.discard(pod.uid)  # tried again when the watch next shows it
+            self._known.pop(pod.uid, None)  # tried again when the watch next shows it
 
 
 def _annotation_path(name: str) -> str:

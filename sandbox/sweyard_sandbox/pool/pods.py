@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, CONTAINER_SANDBOX
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, ANNOTATION_RECYCLED, CONTAINER_SANDBOX
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, WaitingReason
 
 _STATUS_REASONS = {
@@ -46,6 +46,12 @@ class SandboxPod:
     """Of a pod that is neither Ready nor leaving."""
     waiting_message: str = ""
     """The cluster's own words on it, if there are any."""
+    container_id: str = ""
+    """Of the container that runs commands."""
+    recycled: int = 0
+    """How often it was reset and freed for another holder."""
+    is_recyclable: bool = False
+    """Its container is made anew when it ends."""
 
     @property
     def is_free(self) -> bool:
@@ -69,6 +75,9 @@ def parse_pod(pod: Mapping[str, Any]) -> SandboxPod:
         is_leaving=is_leaving,
         waits_for=waits_for,
         waiting_message=message,
+        container_id=_container_status(status).get("containerID", ""),
+        recycled=int(annotations.get(ANNOTATION_RECYCLED) or 0),
+        is_recyclable=(pod.get("spec") or {}).get("restartPolicy") == "Always",
     )
 
 
@@ -77,7 +86,7 @@ def find_waiting_reason(status: Mapping[str, Any]) -> tuple[WaitingReason, str]:
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         return WaitingReason.UNSCHEDULABLE, scheduled.get("message", "")
-    waiting = _container_state(status).get("waiting") or {}
+    waiting = (_container_status(status).get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _UNPULLABLE:
         return WaitingReason.IMAGE_PULL, message or reason
@@ -88,12 +97,13 @@ def find_waiting_reason(status: Mapping[str, Any]) -> tuple[WaitingReason, str]:
     return WaitingReason.FAILING, f"{reason}: {message}"
 
 
-def explain_death(pod: Mapping[str, Any] | None, uid: str) -> InfrastructureError | None:
-    """Why the pod with `uid` is dead, with the cluster's own words; None if it lives."""
+def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "") -> InfrastructureError | None:
+    """Why the pod with `uid` is dead, or its container with `container_id` where that is known, with the cluster's own
+    words; None if it lives."""
     if pod is None or pod["metadata"]["uid"] != uid:
         return InfrastructureError(FailureReason.DELETED, "the pod no longer exists")
     metadata, status = pod["metadata"], pod.get("status") or {}
-    ended = _container_state(status).get("terminated") or {}
+    ended = _find_end(_container_status(status), container_id)
     disruption = _condition(status, "DisruptionTarget")
     is_leaving = "deletionTimestamp" in metadata
     if not (is_leaving or ended or status.get("phase") in ("Succeeded", "Failed")):
@@ -117,14 +127,20 @@ def _container_image(pod: Mapping[str, Any]) -> str:
     return str(next(images, ""))
 
 
-def _container_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    states = (
-        entry.get("state") or {}
-        for entry in status.get("containerStatuses") or ()
-        if entry["name"] == CONTAINER_SANDBOX
-    )
-    state: Mapping[str, Any] = next(states, {})
-    return state
+def _find_end(container: Mapping[str, Any], container_id: str) -> Mapping[str, Any]:
+    """How the container with this ID ended, also if another one has taken its place."""
+    ended: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
+    if ended or not container_id:
+        return ended
+    last: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
+    is_replaced = container.get("containerID", container_id) != container_id
+    return last if last.get("containerID") == container_id or is_replaced else {}
+
+
+def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = (entry for entry in status.get("containerStatuses") or () if entry["name"] == CONTAINER_SANDBOX)
+    container: Mapping[str, Any] = next(found, {})
+    return container
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from sweyard_sandbox.pool.pods import SandboxPod
 from sweyard_sandbox.pool.pool_object import pool_path as pool_path
 from sweyard_sandbox.pool.waiting_reasons import Waiting
 from sweyard_sandbox.runtimes.kubernetes.connector import HEARTBEAT_SECONDS, MAX_OPENING, PodConnector
+from sweyard_sandbox.runtimes.kubernetes.pod_sandbox import PodSandbox
 
 LEASE_SECONDS = 30
 _DEFAULT_CLAIM_SECONDS = 600.0
@@ -199,22 +200,36 @@ class Pool:
 
     async def _open(self, pod: SandboxPod) -> DriverSandbox:
         connector = PodConnector(
-            self._api, self._namespace, pod.name, pod.uid, heartbeat_seconds=self._heartbeat_seconds
+            self._api,
+            self._namespace,
+            pod.name,
+            pod.uid,
+            container_id=pod.container_id,
+            heartbeat_seconds=self._heartbeat_seconds,
         )
         client = DriverClient(connector, secrets.token_hex(8), turns=self._turns)
 
-        async def destroy() -> None:
+        async def give_back(may_serve_again: bool) -> None:
             self._sandboxes.discard(sandbox)
-            await self._claims.release(pod)
+            if may_serve_again and pod.is_recyclable:
+                # Half a release would be a leak until the Lease ends.
+                await asyncio.shield(self._claims.clean(self._recycle(pod, connector)))
+            else:
+                await self._claims.release(pod)
 
-        sandbox = DriverSandbox(pod.name, client, destroy)
+        sandbox = PodSandbox(pod.name, client, give_back)
         self._sandboxes.add(sandbox)
         try:
             await open_stream(client, connector)
         except BaseException:
+            sandbox.forbid_reuse()
             await asyncio.shield(sandbox.close())
             raise
         return sandbox
+
+    async def _recycle(self, pod: SandboxPod, connector: PodConnector) -> None:
+        async with self._turns:
+            await self._claims.recycle(pod, connector.end_first_process)
 
 
 async def _give_up(tasks: "Sequence[asyncio.Task[DriverSandbox]]") -> None:

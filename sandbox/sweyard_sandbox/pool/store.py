@@ -36,27 +36,28 @@ class PodStore:
         self._rng = rng
         self._pods: dict[str, SandboxPod] = {}
         self._free: dict[str, _FreePods] = {}
-        self._taken: set[str] = set()
+        self._taken: dict[str, int] = {}
+        """By UID: the use for which it was taken; once recycled it is another one's."""
 
     def put(self, pod: SandboxPod) -> None:
         """Replace what is known of a pod."""
         self._unfree(pod.uid)
         self._pods[pod.uid] = pod
-        if pod.is_free and pod.uid not in self._taken:
+        if pod.is_free and pod.recycled > self._taken.get(pod.uid, -1):
             self._free.setdefault(pod.image, _FreePods()).add(pod)
 
     def remove(self, uid: str) -> None:
         """The pod is gone."""
         self._unfree(uid)
         self._pods.pop(uid, None)
-        self._taken.discard(uid)
+        self._taken.pop(uid, None)
 
     def replace_all(self, pods: Iterable[SandboxPod]) -> None:
         """Start over from a list."""
         self._pods, self._free = {}, {}
         for pod in pods:
             self.put(pod)
-        self._taken &= self._pods.keys()
+        self._taken = {uid: use for uid, use in self._taken.items() if uid in self._pods}
 
     def take(self, image: str) -> SandboxPod | None:
         """A free pod of `image`, not offered again; by chance, so that several holders seldom try the same one."""
@@ -71,7 +72,7 @@ class PodStore:
 
     def give_back(self, uid: str) -> None:
         """A taken pod was not claimed after all; it is offered again if it is known to be free."""
-        self._taken.discard(uid)
+        self._taken.pop(uid, None)
         if (pod := self._pods.get(uid)) is not None:
             self.put(pod)
 
@@ -94,7 +95,7 @@ class PodStore:
         return {state: counts[state] for state in ("free", "claimed", "starting", "leaving") if counts[state]}
 
     def _take(self, pod: SandboxPod) -> SandboxPod:
-        self._taken.add(pod.uid)
+        self._taken[pod.uid] = pod.recycled
         self._unfree(pod.uid)
         return pod
 
