@@ -79,8 +79,8 @@ class RolloutPoolSpec(Model):
     image_cache_ref: DnsName | None = None
     """ImageCache whose nodes the sandboxes prefer."""
     recycle: Literal["never", "verified"] = "never"
-    """What becomes of a released sandbox. `never`: it is deleted. `verified`: its container is made anew in the same
-    pod, and serves again only if nothing that outlives a container shows a trace of the last use; else it is deleted."""
+    """What becomes of a released sandbox. `never`: it is deleted. `verified`: its container is made anew in its pod,
+    and serves again only if nothing that outlives a container shows a trace of the last use; else it is deleted."""
     max_uses: Annotated[int, Field(ge=1, le=1_000)] = 4
     """With recycle: how many holders a sandbox serves before it is deleted. The kubelet restarts it after 0, 10, 20,
     40, ... seconds, anew from 0 after a use of 10 minutes or more."""

@@ -1,7 +1,7 @@
 """Sandboxes for grading, which see the hidden tests: nobody may ever get one of them after that, however well reset.
 
-The other way round is no risk. A sandbox that was recycled into one for grading was proved clean, and all that served in
-it before knew no more than the work that is graded.
+The other way round is no risk. A sandbox that was recycled into one for grading was proved clean, and all that served
+in it before knew no more than the work that is graded.
 """
 
 from sweyard_sandbox.runtime import MayServeAgain, Runtime, Sandbox
