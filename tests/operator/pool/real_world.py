@@ -32,7 +32,7 @@ class Process:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self._environment = {
-            "PATH": os.environ["PATH"],
+            **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
             "KUBECONFIG": str(kubeconfig),
             "SWEYARD_WATCH_NAMESPACES": namespace,
             "POD_NAMESPACE": namespace,
