@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sweyard_operator.build.reset_check import DIRTY_EXIT_CODE
 from sweyard_operator.conditions import parse_time, rfc3339
 from sweyard_operator.resources import NODES, PODS, Resource
 from sweyard_operator.testing.fake_api import FakeApiServer
@@ -25,6 +26,8 @@ class FakeNodes:
     """Pods a node takes."""
     lost: set[str] = field(default_factory=set)
     """Nodes that stopped reporting: their pods neither start nor go."""
+    dirty: dict[str, str] = field(default_factory=dict)
+    """By pod UID: what the next container finds that is made in place of an ended one."""
     unpullable: Mapping[str, str] = field(default_factory=dict)
     """Images that cannot be pulled, and the kubelet's words."""
 
@@ -123,6 +126,9 @@ class FakeNodes:
         name = f"{pod['metadata']['uid']}/{restarts}"
         state = {"running": {"startedAt": rfc3339(now)}}
         container |= {"ready": True, "state": state, "restartCount": restarts, "containerID": name}
+        if (dirt := self.dirty.pop(pod["metadata"]["uid"], None)) is not None:
+            self.end_container(pod, {"reason": "Error", "exitCode": DIRTY_EXIT_CODE, "message": dirt})
+            return
         _set_ready(pod, "True", now)
         self.api.store.put(PODS, pod)
 

@@ -10,6 +10,7 @@ import pytest
 from sweyard_api.constants import (
     ANNOTATION_CLAIMED_AT,
     ANNOTATION_HOLDER,
+    ANNOTATION_RELEASE,
     API_VERSION,
     CONTAINER_SANDBOX,
     DEMAND_KEY,
@@ -105,6 +106,22 @@ class World:
         pod = next((pod for pod in self.pods() if pod["metadata"]["uid"] == uid), None)
         if pod is not None:
             self.api._delete((PODS, NAMESPACE, pod["metadata"]["name"]), json.loads(json.dumps(pod)), {})
+
+    def mark_released(self, uid: str) -> dict[str, Any]:
+        """As a client does that gives a sandbox back for another use: it says which container it used."""
+        pod = next(pod for pod in self.pods() if pod["metadata"]["uid"] == uid)
+        copied: dict[str, Any] = json.loads(json.dumps(pod))
+        (container,) = copied["status"]["containerStatuses"]
+        copied["metadata"]["annotations"][ANNOTATION_RELEASE] = container["containerID"]
+        self._put(PODS, copied)
+        return copied
+
+    def recycle(self, uid: str, *, dirt: str | None = None, end: Mapping[str, Any] | None = None) -> None:
+        """Release, and end the container; `dirt` is what the next one then says."""
+        pod = self.mark_released(uid)
+        if dirt is not None:
+            self.nodes.dirty[uid] = dirt
+        self.nodes.end_container(pod, end or {"reason": "Completed", "exitCode": 0})
 
     def join(self, holder: str, demand: Sequence[str] = ()) -> None:
         """Create a Lease, keep it renewed, and announce `demand`."""

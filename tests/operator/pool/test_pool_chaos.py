@@ -44,6 +44,9 @@ steps = st.one_of(
     st.tuples(st.just("race"), holders, st.integers(0, 2), st.lists(st.floats(0.0, 0.5), min_size=1, max_size=5)),
     st.tuples(st.just("slow"), st.floats(0.0, 1.0)),
     st.tuples(st.just("release"), holders),
+    st.tuples(st.just("recycle"), holders, st.sampled_from((None, "Files: x"))),
+    st.tuples(st.just("half_release"), holders),
+    st.tuples(st.just("reuse"), st.sampled_from(("never", "verified"))),
     st.tuples(st.just("die"), holders),
     st.tuples(st.just("leave"), holders),
     st.tuples(st.just("fail"), st.integers(0, MAX_CAP), st.sampled_from(("OOMKilled", "Error"))),
@@ -118,10 +121,36 @@ class Chaos:
         self.world.api.lies.latency_seconds = seconds
 
     async def do_release(self, holder: str) -> None:
+        if (uid := self.give_up_one(holder)) is not None:
+            self.world.release(uid)
+
+    async def do_recycle(self, holder: str, dirt: str | None) -> None:
+        """Give back for another use; a sandbox that cannot be recycled is deleted."""
+        if (uid := self.give_up_one(holder)) is not None:
+            if self.is_recyclable(uid):
+                self.world.recycle(uid, dirt=dirt)
+            else:
+                self.world.release(uid)
+
+    async def do_half_release(self, holder: str) -> None:
+        """The holder's container does not end, although it says so."""
+        if (uid := self.give_up_one(holder)) is not None and self.is_recyclable(uid):
+            self.world.mark_released(uid)
+        elif uid is not None:
+            self.world.release(uid)
+
+    def give_up_one(self, holder: str) -> str | None:
         mine = [uid for uid, claimer in self.claims.items() if claimer == holder]
         if mine:
             del self.claims[mine[0]]
-            self.world.release(mine[0])
+        return mine[0] if mine else None
+
+    def is_recyclable(self, uid: str) -> bool:
+        (pod,) = (pod for pod in self.world.pods() if pod["metadata"]["uid"] == uid)
+        return bool(pod["spec"]["restartPolicy"] == "Always")
+
+    async def do_reuse(self, recycle: str) -> None:
+        self.edit(recycle=recycle)
 
     async def do_die(self, holder: str) -> None:
         if holder in self.alive:
@@ -202,14 +231,15 @@ class Chaos:
 
 
 @settings(max_examples=50, deadline=None, phases=_PHASES, suppress_health_check=list(HealthCheck))
-@given(story=st.lists(steps, max_size=25), seed=st.integers(0, 2**16))
+@given(story=st.lists(steps, max_size=25), seed=st.integers(0, 2**16), recycle=st.sampled_from(("never", "verified")))
 def test_invariants_hold_and_the_pool_converges(
-    play: Callable[..., None], story: list[tuple[Any, ...]], seed: int
+    play: Callable[..., None], story: list[tuple[Any, ...]], seed: int, recycle: str
 ) -> None:
     async def main(world: Any) -> None:
         world.api.lies.randomness = random.Random(seed)
         world.create_stranger()
         chaos = Chaos(world)
+        chaos.spec["recycle"] = recycle
         world.create_pool(**chaos.spec)
         for step in story:
             await chaos.play(step)
