@@ -153,7 +153,7 @@ class RolloutPoolStatus(Model):
     """Sandboxes that were reset, found clean and offered again, since the pool was made."""
     discarded: Annotated[dict[str, int], Field(max_length=32)] = {}
     """Released sandboxes that were deleted instead, by reason: UsedUp, Outdated, ResetDeadline, Restarted, or what was
-    found (Files, Kernel, SharedMemory, Processes)."""
+    found (Files, Kernel, SharedMemory, Unproven)."""
     latencies: Annotated[dict[str, StageLatency], Field(max_length=8)] = {}
     """How long each stage took: scheduled, networked, pulled, ready, claimed (the wait for a holder), released."""
     warm_start_fraction: Annotated[float, Field(ge=0.0, le=1.0)] | None = None

@@ -32,6 +32,7 @@ LITTER = """
 for file in /etc/hosts /dev/shm/litter /dev/shm/.litter /tmp/litter /root/litter /bin/cat; do
   mkdir -p ${file%/*} && echo litter >>$file
 done
+chmod 600 /etc/hosts
 mkfifo '/dev/shm/a b' && ln -s /nowhere /dev/shm/broken
 setsid sh -c "trap '' TERM HUP; while :; do sleep 1; done" >/dev/null 2>&1 &
 nohup python3 -c 'import time; time.sleep(999)' >/dev/null 2>&1 &
@@ -49,7 +50,7 @@ DIRT = [
     pytest.param("Kernel", f"python3 -c '{SYSV}'", id="shared memory of System V"),
     pytest.param("Kernel", f"python3 - <<'.'\n{CONNECTION}.", id="a connection that lingers"),
     pytest.param("Files", "echo nameserver 10.9.8.7 >>/etc/resolv.conf", id="another resolver"),
-    pytest.param("Files", "chmod 600 /etc/hosts", id="a mode"),
+    pytest.param("Files", "chmod 600 /etc/resolv.conf", id="a mode"),
     pytest.param("Files", """python3 -c 'import os; os.setxattr("/etc/hosts", "user.x", b"y")'""", id="an attribute"),
 ]
 
@@ -93,7 +94,8 @@ def yard(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         }
         pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "p"}, "spec": spec}
         cluster.kubectl("-n", namespace, "apply", "-f", "-", input_text=json.dumps(pool))
-        process = Process(cluster.kubeconfig, namespace, tmp_path_factory.mktemp("operator") / "log")
+        log = tmp_path_factory.mktemp("operator") / "log"
+        process = Process(cluster.kubeconfig, namespace, log, leader_seconds=30)
         process.start()
         yield Yard(cluster, namespace, image)
         process.end(signal.SIGTERM)

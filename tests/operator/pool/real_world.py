@@ -27,7 +27,7 @@ LEASE_SECONDS = 5
 class Process:
     """`python -m sweyard_operator`, from outside the cluster."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path, *, leader_seconds: int = 3) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -37,7 +37,7 @@ class Process:
             "SWEYARD_WATCH_NAMESPACES": namespace,
             "POD_NAMESPACE": namespace,
             "SWEYARD_HTTP_PORT": str(self.port),
-            "SWEYARD_LEADER_LEASE_SECONDS": "3",
+            "SWEYARD_LEADER_LEASE_SECONDS": str(leader_seconds),
         }
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
