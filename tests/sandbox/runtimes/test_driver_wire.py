@@ -43,6 +43,7 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
     ("words", "answer"),
     [
         ("hello 1 setsid /tmp/.sweyard", wire.Hello(True, True, "/tmp/.sweyard")),
+        ("hello 1 setsid /s 4711", wire.Hello(True, True, "/s", "4711")),
         ("hello 0 none /dev/shm/.sweyard", wire.Hello(False, False, "/dev/shm/.sweyard")),
         ("lacks tee grep", wire.Lacks(("tee", "grep"))),
         ("begin c1", wire.Begun("c1")),
