@@ -86,7 +86,7 @@ def yard(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     image = push_host_image(cluster.tool.spec(cluster.name).addresses.registry)
     with fresh_namespace(cluster) as namespace:
         spec = {
-            "replicas": 2,
+            "replicas": 1,
             "warm": [{"image": image, "replicas": 1}],
             "recycle": "verified",
             "maxUses": 3,
