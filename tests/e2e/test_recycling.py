@@ -138,6 +138,8 @@ async def test_nothing_of_a_use_is_left_for_the_next_one(yard: Yard, pool: Pool)
     assert "litter\n" not in found.text.replace("No such file", "")
     assert "broken" not in found.text
     assert "litter" not in (await second.run("tail -c 99 /bin/cat", timeout_seconds=30)).text
+    assert isinstance(second, PodSandbox)
+    second.forbid_reuse()  # the kubelet would take its time to restart it once more
     await second.close()
 
 
