@@ -10,7 +10,7 @@ from .recipes import GROUPS
 DESCRIPTION = """\
 A real Kubernetes on one Linux machine without Docker: etcd, API server, controller manager, scheduler and, as root,
 nodes in namespaces of their own with kubelet, containerd, kube-proxy, CoreDNS, an enforcer of NetworkPolicy and a
-registry. Programs are built from pinned Go modules the first time (about 10 minutes with empty caches)."""
+registry. Programs are built from pinned Go modules the first time (about 15 minutes with empty caches)."""
 
 EPILOG = """\
 examples:
@@ -76,6 +76,8 @@ def parser() -> argparse.ArgumentParser:
     enter = commands.add_parser("enter", parents=[named], help="run a command inside a node, such as ctr or nft")
     enter.add_argument("node", metavar="NODE")
     enter.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND")
+
+    commands.add_parser("prerequisites", help="install missing packages, or say what else is missing for `up`")
 
     build = commands.add_parser("build", help="build the programs, once")
     build.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")

@@ -1,14 +1,15 @@
 """Building the pinned programs once, into a cache addressed by the content of their Go module."""
 
 import hashlib
+import math
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import prerequisites
 from .errors import ClusterError
 from .locking import exclusive
 from .paths import Cache
@@ -46,16 +47,21 @@ class Binaries:
 
     def ensure(self, groups: Iterable[str], progress: Progress) -> None:
         """Build what is missing of the groups; raises ClusterError with the compiler's words on failure."""
-        programs = [program for group in groups for program in GROUPS[group]]
-        missing = [program for program in programs if not self.path(program).exists()]
-        if not missing:
-            return
-        if shutil.which("go") is None:
-            raise ClusterError("go is missing: install Go 1.26 or later, it builds the cluster's programs once")
-        progress.say(f"Building {len(missing)} programs from source, once: about 10 minutes with empty caches")
+        if missing := self.missing(groups):
+            self.build(missing, progress)
+
+    def build(self, missing: list[str], progress: Progress) -> None:
+        """Build programs that are missing; raises ClusterError as `ensure` does."""
+        prerequisites.ensure({}, progress, builds=True)
+        progress.say(announcement(missing))
         for recipe, wanted in recipes_for(missing):
             with exclusive(self.cache.binaries / f".{recipe_key(recipe)}.lock"):
                 self._build(recipe, [name for name in wanted if not self.path(name).exists()], progress)
+
+    def missing(self, groups: Iterable[str]) -> list[str]:
+        """Programs of the groups that are yet to be built."""
+        programs = [program for group in groups for program in GROUPS[group]]
+        return [program for program in programs if not self.path(program).exists()]
 
     def _build(self, recipe: Recipe, programs: list[str], progress: Progress) -> None:
         if not programs:
@@ -63,7 +69,7 @@ class Binaries:
         target = self.directory(recipe)
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.cache.binaries) as scratch:
-            with progress.step(f"{', '.join(programs)} {recipe.version()}"):
+            with progress.step(f"{', '.join(programs)} {recipe.version()}", long=True):
                 self._compile(recipe, programs, Path(scratch), progress)
             for program in programs:
                 built = Path(scratch) / program
@@ -72,6 +78,7 @@ class Binaries:
 
     def _compile(self, recipe: Recipe, programs: list[str], output: Path, progress: Progress) -> None:
         packages = [recipe.packages[program] for program in programs]
+        last = {recipe.main_package(program): program for program in programs}
         command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", recipe.linker_flags(), "-o",
                    f"{output}/", *packages]  # fmt: skip
         process = subprocess.Popen(
@@ -83,19 +90,37 @@ class Binaries:
             for line in process.stderr:
                 lines.append(line.rstrip())
                 progress.note(f"({len(lines)} packages, {line.strip()})")
+                if line.strip() in last:
+                    progress.milestone(f"{last[line.strip()]}: {len(lines)} packages compiled, its own is the last")
         if process.returncode:
             raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
         for program in programs:
             (output / recipe.built_name(program)).rename(output / program)
 
     def go_environment(self) -> dict[str, str]:
+        """Go writes into our cache alone: its counters lie beside the user's settings, which are only read."""
+        told = self.environment
+        home = Path(told.get("HOME", "~")).expanduser()
+        settings = Path(told.get("XDG_CONFIG_HOME") or home / ".config") / "go" / "env"
         return {
-            **self.environment,
+            **told,
             "CGO_ENABLED": "0",
+            "GOENV": told.get("GOENV") or str(settings),
+            "GOPATH": str(self.cache.go_path),
+            "XDG_CONFIG_HOME": str(self.cache.go_config),
             "GOCACHE": str(self.cache.go_build),
             "GOMODCACHE": str(self.cache.go_modules),
             "GOFLAGS": "-modcacherw",
         }
+
+
+def announcement(programs: list[str]) -> str:
+    """What is going to be built and how long it takes at most."""
+    count = len(programs)
+    minutes = math.ceil(sum(recipe.cold_seconds for recipe, _ in recipes_for(programs)) / 60)
+    what = f"{count} programs" if count > 1 else programs[0]
+    took = f"{minutes} minutes" if minutes > 1 else "a minute"
+    return f"Building {what} from source, once: up to {took} with empty caches, on two cores"
 
 
 def check_version(binary: Path, arguments: Iterable[str], version: str) -> None:

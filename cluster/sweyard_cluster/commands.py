@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from . import faults, lifecycle, loading
 from .errors import ClusterError
-from .host import ensure_packages
-from .image_builders import choose_builder, unmount_storage
+from .host import NODE_PACKAGES, ensure_packages, require_root
+from .image_builders import BUILD_PACKAGES, choose_builder, docker_answers, unmount_storage
 from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
+from .prerequisites import ensure as ensure_prerequisites
 from .recipes import GROUPS
 from .slots import clusters
 from .spec import ClusterSpec
@@ -137,6 +138,13 @@ def build(tool: Tool, arguments: argparse.Namespace) -> None:
         print(tool.binaries.path(program))
 
 
+def prerequisites(tool: Tool, _arguments: argparse.Namespace) -> None:
+    """For a cluster with nodes and for the images that are loaded into it."""
+    require_root("a cluster with nodes")
+    packages = {**NODE_PACKAGES, **({} if docker_answers() else BUILD_PACKAGES)}
+    ensure_prerequisites(packages, tool.progress, builds=bool(tool.binaries.missing(["control-plane", "node", "helm"])))
+
+
 IMAGE_COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
     "build": images_build,
     "push": images_push,
@@ -153,5 +161,6 @@ COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {
     "heal": heal,
     "enter": enter,
     "images": images,
+    "prerequisites": prerequisites,
     "build": build,
 }

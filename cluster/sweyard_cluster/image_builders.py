@@ -24,6 +24,10 @@ CERTIFICATES_IN_BUILD = "/run/host-certificates.crt"
 PIP_SETTINGS = Path("/etc/pip.conf")
 
 
+BUILD_PACKAGES: Mapping[str, str] = {"buildah": "buildah", "debootstrap": "debootstrap"}
+"""What builds images where no Docker engine answers."""
+
+
 @dataclass(frozen=True)
 class Build:
     """One image to build: `tag` from `dockerfile` with `context` as its root."""

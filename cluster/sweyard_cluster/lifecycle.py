@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from . import cgroups, host, host_state, network
+from . import cgroups, host, host_state, network, prerequisites
 from .addons import PROVISIONER, apply_addons, start_provisioner
 from .api import Kubectl
 from .binaries import Binaries
@@ -41,7 +41,8 @@ class Tool:
         return ProcessTable(paths.processes, paths.logs, str(paths.root))
 
     def kubectl(self, name: str) -> Kubectl:
-        return Kubectl(self.binaries.path("kubectl"), self.cache.cluster(name).kubeconfig, self.environment)
+        environment = {**self.environment, "KUBECACHEDIR": str(self.cache.kubectl)}
+        return Kubectl(self.binaries.path("kubectl"), self.cache.cluster(name).kubeconfig, environment)
 
     def spec(self, name: str) -> ClusterSpec:
         """The spec of an existing cluster; raises ClusterError if there is none."""
@@ -88,8 +89,9 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
     check_request(name, nodes, fake_nodes)
     if nodes:
         host.require_root("a cluster with nodes")
-        host.ensure_packages(host.NODE_PACKAGES, tool.progress)
     groups = ["control-plane", *(["node"] if nodes else []), *(["fake-nodes"] if fake_nodes else [])]
+    packages = host.NODE_PACKAGES if nodes else {"openssl": "openssl"}
+    prerequisites.ensure(packages, tool.progress, builds=bool(tool.binaries.missing(groups)))
     tool.binaries.ensure(groups, tool.progress)
     paths = tool.cache.cluster(name)
     with exclusive(paths.lock):

@@ -34,6 +34,21 @@ class Cache:
         return self.root / "go-mod"
 
     @property
+    def go_path(self) -> Path:
+        """Go's other files, such as those of its checksum database."""
+        return self.root / "go"
+
+    @property
+    def go_config(self) -> Path:
+        """Where Go counts its own use."""
+        return self.root / "go-config"
+
+    @property
+    def kubectl(self) -> Path:
+        """What kubectl and helm learn of API servers."""
+        return self.root / "kubectl"
+
+    @property
     def image_storage(self) -> Path:
         return self.root / "buildah"
 

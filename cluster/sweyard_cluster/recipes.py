@@ -23,6 +23,8 @@ class Recipe:
     packages: dict[str, str]
     stamps: dict[str, str] = field(default_factory=dict)
     version_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    cold_seconds: int = 60
+    """To build all of it with empty caches on two cores."""
 
     @property
     def directory(self) -> Path:
@@ -36,6 +38,13 @@ class Recipe:
         """What the Go tool calls the program: its package's last element, or our module's for a package of ours."""
         package = self.packages[program]
         return self.module if package == "." else package.rpartition("/")[2]
+
+    def main_package(self, program: str) -> str:
+        """Its import path."""
+        package = self.packages[program]
+        own = re.search(r"^module (\S+)", (self.directory / "go.mod").read_text(), re.MULTILINE)
+        assert own is not None, "a go.mod names its module"
+        return own[1] if package == "." else package
 
     def version(self) -> str:
         return pinned_version((self.directory / "go.mod").read_text(), self.pins) if self.pins else "1"
@@ -71,7 +80,7 @@ CONTAINERD = "github.com/containerd/containerd/v2"
 KUBE_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
 
 RECIPES = (
-    Recipe("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "."}),
+    Recipe("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "."}, cold_seconds=90),
     Recipe(
         "kubernetes",
         "k8s.io/kubernetes",
@@ -85,26 +94,30 @@ RECIPES = (
             "k8s.io/client-go/pkg/version.gitVersion": "v{version}",
         },
         version_commands={"kubectl": ("version", "--client")},
+        cold_seconds=450,
     ),
-    Recipe("pause", "", {"pause": "."}),
+    Recipe("pause", "", {"pause": "."}, cold_seconds=10),
     Recipe(
         "containerd",
         CONTAINERD,
         {name: f"{CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
         stamps={f"{CONTAINERD}/version.Version": "v{version}"},
         version_commands={"containerd-shim-runc-v2": ("-v",)},
+        cold_seconds=120,
     ),
     Recipe(
         "coredns",
         "github.com/coredns/coredns",
         {"coredns": "github.com/coredns/coredns"},
         version_commands={"coredns": ("-version",)},
+        cold_seconds=270,
     ),
     Recipe(
         "kube-router",
         KUBE_ROUTER,
         {"kube-router": f"{KUBE_ROUTER}/cmd/kube-router"},
         stamps={f"{KUBE_ROUTER}/pkg/version.Version": "v{version}"},
+        cold_seconds=130,
     ),
     Recipe(
         "kwok",
@@ -118,6 +131,7 @@ RECIPES = (
         {"helm": "helm.sh/helm/v4/cmd/helm"},
         stamps={"helm.sh/helm/v4/internal/version.version": "v{version}"},
         version_commands={"helm": ("version", "--short")},
+        cold_seconds=90,
     ),
 )
 

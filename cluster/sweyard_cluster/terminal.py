@@ -29,9 +29,19 @@ class Progress:
     def note(self, text: str) -> None:
         self._note = text
 
+    def milestone(self, text: str) -> None:
+        """Part of a long step is done: a line in a pipe, where nothing else tells that it goes on."""
+        if not self.live:
+            self.say(f"    {text}")
+
     @contextlib.contextmanager
-    def step(self, text: str) -> Iterator[None]:
-        """Show `text` while the block runs and how long it took; a failed step is marked as such."""
+    def step(self, text: str, *, long: bool = False) -> Iterator[None]:
+        """Show `text` while the block runs and how long it took; a failed step is marked as such.
+
+        The beginning of a `long` one is a line of its own in a pipe.
+        """
+        if long and not self.live:
+            self.say(f"  {text} ...")
         started = time.monotonic()
         self._note = ""
         finished = threading.Event()

@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -11,9 +12,9 @@ import yaml
 from rich.console import Console
 
 from sweyard_api.resolve import resolve
-from sweyard_cli.demo.cluster_commands import Commands, shorten
+from sweyard_cli.demo.cluster_commands import Commands, host_commands, shorten
 from sweyard_cli.demo.cluster_files import unpack
-from sweyard_cli.demo.cluster_install import chart_values, image_value
+from sweyard_cli.demo.cluster_install import chart_values, image_value, look_command
 from sweyard_cli.demo.cluster_run import SHORTER, shortened
 from sweyard_cli.demo.cluster_targets import host_paths, kind_config, make_target
 from sweyard_cli.errors import UserError
@@ -75,6 +76,37 @@ def test_kind_that_makes_no_cluster_is_told_in_a_sentence(said: str, sentence: s
     commands = Commands(Console(quiet=True), {"PATH": str(tmp_path)})
     with pytest.raises(UserError, match=sentence):
         make_target("kind", CHECKOUT, tmp_path, registry="").start(commands)
+
+
+def test_the_way_to_look_at_the_run_works_in_any_shell(tmp_path: Path) -> None:
+    """A kubectl that answers only where it finds the cluster, called with an environment that knows neither."""
+    install(tmp_path, "kubectl", 'echo "$KUBECONFIG" "$@"')
+    told = look_command({"PATH": str(tmp_path), "KUBECONFIG": str(tmp_path / "of the demo")})
+    done = subprocess.run(["sh", "-c", told], env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True)
+    assert done.stdout == f"{tmp_path}/of the demo -n sweyard-demo get tr,rp,ic\n"
+
+
+def test_an_existing_cluster_is_looked_at_as_the_shell_finds_it(tmp_path: Path) -> None:
+    install(tmp_path, "kubectl", "")
+    assert look_command({"PATH": str(tmp_path)}) == f"{tmp_path}/kubectl -n sweyard-demo get tr,rp,ic"
+
+
+def test_what_kubectl_and_helm_learn_is_kept_in_our_cache() -> None:
+    environment = host_commands(Console(quiet=True)).environment
+    ours = str(Path.home() / ".cache" / "sweyard")
+    assert all(environment[name].startswith(ours) for name in ("KUBECACHEDIR", "HELM_CACHE_HOME"))
+
+
+def test_native_says_what_is_missing_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SWEYARD_CACHE", str(tmp_path))
+    with pytest.raises(UserError, match=r"CLUSTER=native cannot work here yet, as said above"):
+        make_target("native", CHECKOUT, tmp_path, registry="").check()
+    told = capfd.readouterr().err
+    assert "apt-get install -y buildah" in told or "needs root" in told
 
 
 def test_native_without_root_names_the_other_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,12 +32,6 @@ TIMES = {
     Cluster.EXISTING: "about 20 minutes the first time (images are built), about 15 after that",
 }
 """On two cores."""
-KUBECONFIGS = {
-    Cluster.NATIVE: "KUBECONFIG=$(.venv/bin/python -m sweyard_cluster kubeconfig --name demo) ",
-    Cluster.KIND: "KUBECONFIG={state}/kind.kubeconfig ",
-    Cluster.EXISTING: "",
-}
-"""How the user's shell reaches each cluster."""
 REMOVAL = {
     Cluster.NATIVE: [("make clean-cluster", "remove the cluster")],
     Cluster.KIND: [("kind delete cluster --name sweyard-demo", "remove the cluster")],
@@ -88,8 +82,7 @@ def _on_cluster(cluster: Cluster, file: Path, dataset: Path, output: Path, regis
     from sweyard_cli.ending import show_ending
     from sweyard_cli.results.files import write_config
 
-    final = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
-    look = f"{KUBECONFIGS[cluster]}kubectl -n sweyard-demo get tr,rp,ic".format(state=output.parent / ".demo")
+    final, look = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
     if final.phase != "Succeeded":
         console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
         console.print(f"to look at it: {look}", markup=False)

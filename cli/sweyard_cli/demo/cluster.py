@@ -17,6 +17,7 @@ from sweyard_cli.demo.cluster_install import (
     NAMESPACE,
     chart_values,
     install_chart,
+    look_command,
     make_namespace,
     remove_earlier_run,
 )
@@ -33,8 +34,8 @@ POLL_SECONDS = 2.0
 
 def run_cluster_demo(
     choice: str, file: Path, dataset: Path, output: Path, checkout: Path, registry: str, console: Console
-) -> RunSnapshot:
-    """Cluster, images, chart, data set, run; what it wrote lies in `output` at the end.
+) -> tuple[RunSnapshot, str]:
+    """Cluster, images, chart, data set, run; what it wrote lies in `output` at the end, and how to look at its objects.
 
     Raises UserError with a sentence where the choice cannot work, or a command fails.
     """
@@ -58,7 +59,7 @@ def run_cluster_demo(
     final = _run(commands, connection, run, output)
     with timed(console, "files of the run"):
         fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
-    return final
+    return final, look_command(commands.environment)
 
 
 def bring_images(
@@ -83,5 +84,5 @@ def _run(commands: Commands, connection: Connection, run: Mapping[str, Any], out
     manifest.write_text(yaml.safe_dump(dict(run), sort_keys=False), encoding="utf-8")
     commands.run("kubectl", "-n", NAMESPACE, "apply", "-f", str(manifest))
     source = ClusterRunSource(CustomObjectsApi(connection.api_client), NAMESPACE, str(run["metadata"]["name"]))
-    commands.console.print(f"[dim]$ kubectl -n {NAMESPACE} get tr,rp,ic   # in another terminal[/dim]", highlight=False)
+    commands.console.print(f"in another terminal: {look_command(commands.environment)}", style="dim", markup=False)
     return follow(source, commands.console, poll_seconds=POLL_SECONDS, sleep=time.sleep)

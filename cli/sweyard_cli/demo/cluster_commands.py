@@ -15,6 +15,7 @@ from rich.console import Console
 
 from sweyard_cli.errors import UserError
 
+CACHE = Path.home() / ".cache" / "sweyard"
 _SHOWN_OUTPUT_CHARACTERS = 2_000
 
 
@@ -75,5 +76,6 @@ def find_program(name: str, remedy: str) -> str:
 
 
 def host_commands(console: Console) -> Commands:
-    """With this process's environment."""
-    return Commands(console, os.environ)
+    """With this process's environment; what kubectl and helm learn of the cluster is kept in our cache."""
+    caches = {"KUBECACHEDIR": str(CACHE / "kubectl"), "HELM_CACHE_HOME": str(CACHE / "helm")}
+    return Commands(console, {**os.environ, **caches})

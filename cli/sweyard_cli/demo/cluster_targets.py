@@ -54,6 +54,8 @@ class Native:
                 f"CLUSTER=native needs root for its nodes' namespaces, this is user {os.geteuid()}: run it as root, "
                 f"or CLUSTER=kind with Docker; {OTHER_CHOICES}"
             )
+        if subprocess.run([sys.executable, "-m", "sweyard_cluster", "prerequisites"], check=False).returncode:
+            raise UserError(f"CLUSTER=native cannot work here yet, as said above; {OTHER_CHOICES}")
 
     def start(self, commands: Commands) -> Commands:
         commands.cluster_tool("up", "--name", self.cluster)
