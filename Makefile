@@ -7,6 +7,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
+export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
 PYTEST := $(PY) -m pytest -p tests.strict_skips
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
@@ -20,7 +21,7 @@ help: ## Print this list
 
 $(CACHE)/uv/bin/uv:
 	@echo "== uv is not installed: making one in $(CACHE)/uv"
-	python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet --disable-pip-version-check uv
+	python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check uv
 
 $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 	@echo "== Python environment in $(VENV): about 2 minutes and 7 GB the first time, seconds afterwards"
@@ -33,7 +34,7 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 venv: $(VENV)/.complete ## Make the Python environment (.venv)
 
 .PHONY: demo
-demo: venv ## Train a small model to repair code; CLUSTER=none (4 min, default), native, kind or existing
+demo: venv ## Train a small model to repair code; CLUSTER=none (4 to 6 min, default), native (10 min), kind or existing
 	$(PY) -m sweyard_cli demo --cluster $(CLUSTER) --registry "$(REGISTRY)"
 
 .PHONY: lint
@@ -102,5 +103,13 @@ clean-cluster: venv ## Remove the native cluster: processes, mounts, bridges, na
 	$(PY) -m sweyard_cluster down --all
 
 .PHONY: clean
-clean: ## Remove the Python environment and build outputs (caches stay in $(CACHE))
+clean: ## Remove the Python environment and build outputs (downloads and programs stay cached)
 	rm -rf $(VENV) build dist
+
+.PHONY: clean-cache
+clean-cache: ## Remove ~/.cache/sweyard and the Python environment, about 20 GB; a native cluster goes first
+	@if ls "$(CACHE)"/clusters/*/cluster.json >/dev/null 2>&1 && [ ! -x $(PY) ]; then \
+		echo "a native cluster uses the cache: make clean-cluster first"; exit 1; fi
+	@if [ -d "$(CACHE)" ] && [ -x $(PY) ]; then SWEYARD_CACHE="$(CACHE)" $(PY) -m sweyard_cluster down --all; fi
+	@if grep -qs " $(CACHE)/" /proc/mounts; then echo "something is still mounted below $(CACHE)"; exit 1; fi
+	rm -rf "$(CACHE)" $(VENV)

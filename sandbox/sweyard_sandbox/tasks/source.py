@@ -56,7 +56,7 @@ def fetch_package(requirement: str, cache: Path) -> Source:
         )
     tree = cache / "sources" / f"{name}-{version}"
     if not tree.exists():
-        archive = _download(requirement, cache / "archives" / f"{name}-{version}")
+        archive = _download(requirement, cache, cache / "archives" / f"{name}-{version}")
         _unpack(archive, tree)
     return Source(name, version, _licence(tree), tree)
 
@@ -80,11 +80,12 @@ def copy_repository(repository: Path, cache: Path) -> Source:
     return Source(name, "local", _licence(tree), tree)
 
 
-def _download(requirement: str, folder: Path) -> Path:
+def _download(requirement: str, cache: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     archives = list(folder.glob("*.tar.gz")) + list(folder.glob("*.zip"))
     if not archives:
-        command = [*_pip(), "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder), requirement]
+        options = ("-q", "--no-cache-dir", "--no-deps", "--no-binary", ":all:", "-d", str(folder))
+        command = [*pip_command(cache), "download", *options, requirement]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SourceError(
@@ -94,11 +95,25 @@ def _download(requirement: str, folder: Path) -> Path:
     return archives[0]
 
 
-def _pip() -> list[str]:
+def pip_command(cache: Path) -> list[str]:
+    """A pip that writes nowhere but below `cache`. Raises SourceError."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
-        return [uv, "run", "-q", "--no-project", "--with", "pip", "--", "python", "-m", "pip"]
+        return [
+            uv,
+            "run",
+            "-q",
+            "--cache-dir",
+            str(cache / "uv-cache"),
+            "--no-project",
+            "--with",
+            "pip",
+            "--",
+            "python",
+            "-m",
+            "pip",
+        ]
     if pip := shutil.which("pip"):
         return [pip]
     raise SourceError("downloading a package needs pip or uv; install one, or use a local repository instead")
