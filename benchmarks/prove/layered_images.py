@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import struct
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from sweyard_cluster.scratch_image import CONFIG, LAYER, MANIFEST, Blob, expect,
 
 MIB = 1024 * 1024
 BASE_BYTES, OWN_BYTES = 4 * MIB, MIB
+EXIT = "exit"
+"""A program in every image that ends at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,25 @@ def push_families(registry: str, prefix: str, families: int, images: int, seed: 
     ]
 
 
+def exit_program() -> bytes:
+    """The smallest static program for Linux on x86-64: `exit(0)`."""
+    code = bytes.fromhex("b83c000000 31ff 0f05")  # mov eax, 60; xor edi, edi; syscall
+    size, base = 64 + 56 + len(code), 0x400000
+    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    header = struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, base + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x1000)
+    return ident + header + segment + code
+
+
 def _layer(rng: random.Random, num_bytes: int) -> Blob:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         entry = tarfile.TarInfo(f"data-{rng.randrange(10**9)}")
         entry.size = num_bytes
         archive.addfile(entry, io.BytesIO(rng.randbytes(num_bytes)))
+        program = tarfile.TarInfo(EXIT)
+        program.size, program.mode = len(exit_program()), 0o755
+        archive.addfile(program, io.BytesIO(exit_program()))
     return Blob(LAYER, buffer.getvalue())
 
 

@@ -1,0 +1,160 @@
+"""An ImageCache against the usual way, a DaemonSet that lists every image as an init container (Linux, root).
+
+    python -m benchmarks.image_peer --images 40
+
+On two real nodes of a cluster of its own, from one registry, one after the other in one run: the DaemonSet, an
+ImageCache with a copy on every node, and one with a single copy of each image. Each gets images of its own, alike in
+number, sizes and shared layers, so that none finds layers that another brought. The agents are up before
+their clock starts. `peer_seconds_ratio` and `peer_bytes_ratio` are the cache's seconds and bytes (copies: 1) for one of
+the DaemonSet's, `peer_all_seconds_ratio` its seconds with copies: all. The last line is JSON.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import print_figures
+from benchmarks.operator_process import OperatorProcess, free_port
+from benchmarks.own_cluster import load_product_image, own_cluster
+from benchmarks.pods import fresh_namespace
+from benchmarks.prove.image_nodes import AGENT_ROLE, CACHE, ImageNodes
+from benchmarks.prove.layered_images import EXIT, MIB, push_families
+from benchmarks.prove.lying_registry import Door, lying_door
+
+from sweyard_cluster.testing import TestCluster
+from sweyard_sandbox.pool.api import ApiClient
+from sweyard_sandbox.pool.credentials import load_kubeconfig
+
+NODES, FAMILIES = 2, 4
+_DEADLINE_SECONDS = 200.0
+_SETTLE_SECONDS = 12.0
+"""containerd looks at its snapshots each ten seconds."""
+
+
+def daemon_set(images: list[str]) -> dict[str, Any]:
+    """Each image is pulled because a container of it runs, for an instant."""
+    labels = {"app": "peer"}
+    containers = [{"name": f"image-{i}", "image": image, "command": [f"/{EXIT}"]} for i, image in enumerate(images)]
+    # What comes after them fails, in vain: only the init containers count.
+    spec = {
+        "initContainers": containers,
+        "containers": [{"name": "main", "image": images[0], "command": [f"/{EXIT}"]}],
+        "terminationGracePeriodSeconds": 0,
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {"metadata": {"name": "peer"}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+async def run_peer(api: ApiClient, namespace: str, images: list[str]) -> float:
+    """Seconds until each image has run on each node."""
+    base, loop = f"/apis/apps/v1/namespaces/{namespace}/daemonsets", asyncio.get_running_loop()
+    began = loop.time()
+    await api.request("POST", base, body=daemon_set(images))
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not await _all_ran(api, namespace, len(images)):
+            await asyncio.sleep(0.5)
+    seconds = loop.time() - began
+    await api.request("DELETE", f"{base}/peer")
+    return seconds
+
+
+async def _all_ran(api: ApiClient, namespace: str, count: int) -> bool:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    pods = (await api.request("GET", path, params={"labelSelector": "app=peer"}))["items"]
+    ran = [_num_ended(pod) for pod in pods]
+    return len(ran) == NODES and all(number == count for number in ran)
+
+
+def _num_ended(pod: dict[str, Any]) -> int:
+    statuses = pod.get("status", {}).get("initContainerStatuses") or ()
+    return sum("terminated" in (status.get("state") or {}) for status in statuses)
+
+
+async def weigh(nodes: ImageNodes, door: Door, seconds: float, before: tuple[int, int]) -> dict[str, float]:
+    """Seconds, bytes that left the registry, and bytes that came onto disks since `before`."""
+    await asyncio.sleep(_SETTLE_SECONDS)
+    pulled, disk = (late - early for late, early in zip(await _stand(nodes, door), before, strict=True))
+    return {"seconds": round(seconds, 1), "pulled_mib": round(pulled / MIB), "disk_mib": round(disk / MIB)}
+
+
+async def _stand(nodes: ImageNodes, door: Door) -> tuple[int, int]:
+    return door.seen["bytes"], sum((await nodes.used_bytes()).values())
+
+
+async def measure(cluster: TestCluster, num_images: int) -> dict[str, Any]:
+    """All three, one after the other."""
+    addresses = cluster.tool.spec(cluster.name).addresses
+    api = ApiClient(load_kubeconfig(cluster.kubeconfig))
+    try:
+        async with fresh_namespace(api) as namespace:
+            with lying_door(addresses.host, free_port(), addresses.registry) as door:
+                nodes = ImageNodes(cluster, api, namespace)
+                nodes.trust(door.address)
+                sets = {}
+                for seed, name in enumerate(("peer", "all", "one")):
+                    pushed = await asyncio.to_thread(
+                        push_families, addresses.registry, name, FAMILIES, num_images, seed
+                    )
+                    sets[name] = [f"{door.address}/{one.name}" for one in pushed]
+                figures = await _race(cluster, api, nodes, door, sets)
+                await nodes.close()
+                return figures
+    finally:
+        await api.close()
+
+
+async def _race(
+    cluster: TestCluster, api: ApiClient, nodes: ImageNodes, door: Door, sets: dict[str, list[str]]
+) -> dict[str, Any]:
+    before = await _stand(nodes, door)
+    peer = await weigh(nodes, door, await run_peer(api, nodes.namespace, sets["peer"]), before)
+    print(f"peer: {peer}", flush=True)
+    await nodes.make(copies=1)
+    wait = ("-n", nodes.namespace, "rollout", "status", f"daemonset/{CACHE}-cache-agent")
+    await asyncio.sleep(2.0)
+    await asyncio.to_thread(cluster.kubectl, *wait)
+    await asyncio.sleep(_SETTLE_SECONDS)
+    figures = {"peer": peer}
+    for name, copies in (("all", "all"), ("one", 1)):
+        before = await _stand(nodes, door)
+        await nodes.edit(images=sets[name], copies=copies)
+        seconds = await nodes.until(name, _DEADLINE_SECONDS, cached=len(sets[name]), failed=0, nodes=NODES)
+        figures[name] = await weigh(nodes, door, seconds, before)
+        print(f"{name}: {figures[name]}", flush=True)
+    return {
+        **figures,
+        "peer_seconds_ratio": round(figures["one"]["seconds"] / peer["seconds"], 3),
+        "peer_all_seconds_ratio": round(figures["all"]["seconds"] / peer["seconds"], 3),
+        "peer_bytes_ratio": round(figures["one"]["pulled_mib"] / peer["pulled_mib"], 3),
+        "peer_disk_ratio": round(figures["one"]["disk_mib"] / peer["disk_mib"], 3),
+    }
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=40)
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("python -m benchmarks.image_peer needs root: it makes real nodes")
+    with tempfile.TemporaryDirectory() as directory, own_cluster(nodes=NODES) as cluster:
+        image = load_product_image(cluster, "cache-agent")
+        cluster.kubectl("apply", "-f", "-", input_text=json.dumps(AGENT_ROLE))
+        operator = OperatorProcess(
+            cluster.kubeconfig, Path(directory) / "operator.log", SWEYARD_CACHE_AGENT_IMAGE=image
+        )
+        operator.start()
+        try:
+            operator.wait_until_ready()
+            figures = asyncio.run(measure(cluster, arguments.images))
+        finally:
+            operator.end()
+    print_figures({"benchmark": "image_peer", "images": arguments.images, "nodes": NODES, **figures})
+
+
+if __name__ == "__main__":
+    main()
