@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from sweyard_cli.view.live import follow, render_line, render_panel, sparkline
@@ -32,9 +33,15 @@ class Scripted:
         return next(self._states)
 
 
-def followed(states: Sequence[RunSnapshot], *, terminal: bool) -> tuple[RunSnapshot, str]:
-    console = Console(file=StringIO(), width=120, force_terminal=terminal, color_system=None)
-    last = follow(Scripted(states), console, poll_seconds=0, sleep=lambda _: None)
+def followed(states: Sequence[RunSnapshot], *, terminal: bool, poll_seconds: float = 2) -> tuple[RunSnapshot, str]:
+    width = 120 if terminal else 10_000
+    console = Console(file=StringIO(), width=width, force_terminal=terminal, color_system=None)
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    last = follow(Scripted(states), console, poll_seconds=poll_seconds, sleep=sleep, monotonic=lambda: clock[0])
     assert isinstance(console.file, StringIO)
     return last, console.file.getvalue()
 
@@ -51,11 +58,56 @@ def test_a_pipe_gets_a_line_for_each_change_and_none_for_the_passing_of_time() -
     last, told = followed(states, terminal=False)
     lines = told.splitlines()
     assert len(lines) == 3
-    assert "step 3/30 · reward 0.500 · held out heldout 25.0% · 1 min 40 s left" in lines[0]
+    assert "step 3/30 · reward 0.500 · heldout tasks solved 25.0% · about 1 min 40 s left" in lines[0]
     assert "step 4/30 · reward 0.750" in lines[1]
     assert "Succeeded" in lines[2]
     assert last is DONE
     assert "\x1b" not in told
+
+
+def test_counts_that_change_all_the_time_are_told_now_and_then() -> None:
+    states = [
+        replace(RUNNING, sandboxes=SandboxCounts(ready=count), message=f"step 4: {count} attempts ended, 1 solved")
+        for count in range(60)
+    ]
+    lines = followed([*states, DONE], terminal=False)[1].splitlines()
+    assert [line.partition("]")[0] for line in lines[:3]] == ["[0 s", "[16 s", "[32 s"]
+    assert "sandboxes 8 ready" in lines[1]
+    assert "step 4: 8 attempts ended" in lines[1]
+    assert len(lines) == 9
+
+
+def test_a_pool_that_fills_is_one_stage() -> None:
+    filling = [
+        replace(RUNNING, stages={"SandboxesReady": "Filling"}, message=f"{count} of 9 sandboxes are ready")
+        for count in range(5)
+    ]
+    assert len(followed([*filling, DONE], terminal=False)[1].splitlines()) == 2
+
+
+def test_a_warm_up_is_followed_step_by_step() -> None:
+    steps = [
+        replace(RunSnapshot("tiny", "Warm-up"), message=f"warm-up: step {step} of 40, loss 1.{step}")
+        for step in range(40)
+    ]
+    lines = followed([*steps, DONE], terminal=False)[1].splitlines()
+    assert len(lines) == 6
+    assert "warm-up: step 8 of 40, loss 1.8" in lines[1]
+    assert "warm-up: step 8 of 40" in followed([*steps[8:9], DONE], terminal=True)[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (3, "about 10 s"),
+        (58, "about 1 min"),
+        (104, "about 1 min 40 s"),
+        (196, "about 3 min"),
+        (4000, "about 1 h 07 min"),
+    ],
+)
+def test_an_estimate_is_told_as_fine_as_it_is(seconds: int, told: str) -> None:
+    assert render_line(replace(RUNNING, remaining_seconds=seconds)).split(" · ")[-2] == f"{told} left"
 
 
 def test_a_terminal_gets_a_panel_with_all_that_is_known() -> None:

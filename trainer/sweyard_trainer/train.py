@@ -135,15 +135,16 @@ class TrainingLoop:
         await self._checkpoint()
 
     async def _supervised(self, phase: str, steps: int, batch_size: int) -> None:
-        self._run.progress.update(phase=phase, message="preparing demonstrations")
+        self._run.progress.update(phase=phase, message="warm-up: preparing demonstrations")
         demonstrations = await asyncio.to_thread(self._run.demonstrations)
-        self._run.progress.update(message=f"supervised steps on {len(demonstrations)} demonstrations")
+        self._run.progress.update(message=f"warm-up: {steps} steps on {len(demonstrations)} demonstrations")
         for step in range(steps):
             began = time.monotonic()
             batch = draw_batch(demonstrations, step, batch_size, self._spec.seed)
             figures = await self._run.learner.sft_step(batch)
             self._write_metrics(phase, step + 1, prefixed(phase, figures))
-            self._run.progress.advance("warmup", 1, time.monotonic() - began)
+            told = f"warm-up: step {step + 1} of {steps}, loss {figures['loss']:.3f}"
+            self._run.progress.advance("warmup", 1, time.monotonic() - began, message=told)
             self._stop.heed()
 
     # steps

@@ -26,10 +26,10 @@ class Cluster(StrEnum):
 
 
 TIMES = {
-    Cluster.NONE: "about a minute for the data set the first time, then about 5 minutes of training",
-    Cluster.NATIVE: "about 20 minutes the first time (a Kubernetes is built), about 15 after that",
-    Cluster.KIND: "about 20 minutes the first time (images are built), about 15 after that",
-    Cluster.EXISTING: "about 20 minutes the first time (images are built), about 15 after that",
+    Cluster.NONE: "4 to 6 minutes",
+    Cluster.NATIVE: "about 10 minutes, after 15 of building a Kubernetes the first time",
+    Cluster.KIND: "about 10 minutes, after 10 of building images the first time",
+    Cluster.EXISTING: "about 10 minutes, after 10 of building images the first time",
 }
 """On two cores."""
 REMOVAL = {

@@ -1,5 +1,6 @@
 """Following a run: a redrawn panel on a terminal, a line for each change in a pipe."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,23 +15,32 @@ from rich.text import Text
 from sweyard_cli.figures import duration
 from sweyard_cli.view.snapshot import RunSnapshot, RunSource
 
+QUIET_SECONDS = 15.0
+"""Between lines of a log that tell nothing but counts."""
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
-def follow(source: RunSource, console: Console, *, poll_seconds: float, sleep: Callable[[float], None]) -> RunSnapshot:
+def follow(
+    source: RunSource,
+    console: Console,
+    *,
+    poll_seconds: float,
+    sleep: Callable[[float], None],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> RunSnapshot:
     """Show the run until it ends; returns the last snapshot. Interrupting only stops looking."""
     show = _follow_panel if console.is_terminal else _follow_lines
-    return show(_snapshots(source, poll_seconds, sleep), console)
+    return show(_snapshots(source, poll_seconds, sleep, monotonic), console)
 
 
 def _snapshots(
-    source: RunSource, poll_seconds: float, sleep: Callable[[float], None]
+    source: RunSource, poll_seconds: float, sleep: Callable[[float], None], monotonic: Callable[[], float]
 ) -> Iterator[tuple[float, RunSnapshot]]:
     """(seconds since the beginning, state), the final one included."""
-    started = time.monotonic()
+    started = monotonic()
     while True:
         snapshot = source.snapshot()
-        yield time.monotonic() - started, snapshot
+        yield monotonic() - started, snapshot
         if snapshot.is_finished:
             return
         sleep(poll_seconds)
@@ -46,20 +56,23 @@ def _follow_panel(snapshots: Iterator[tuple[float, RunSnapshot]], console: Conso
 
 
 def _follow_lines(snapshots: Iterator[tuple[float, RunSnapshot]], console: Console) -> RunSnapshot:
-    """A line for each change; what only counts attempts or time is no news in a log."""
-    told = ""
+    """A line for each change of stage, step or reward; of what only counts on, one now and then."""
+    told, told_stage, told_at = "", "", 0.0
     for elapsed, last in snapshots:
-        line = replace(last, message=stage_of(last.message))
-        news = render_line(replace(line, remaining_seconds=None))
-        if news != told:
-            console.print(f"[{told_seconds(elapsed)}] {render_line(line)}", markup=False)
-        told = news
+        line, stage = render_line(replace(last, remaining_seconds=None)), stage_of(last)
+        if stage != told_stage or (line != told and elapsed - told_at >= QUIET_SECONDS):
+            console.print(f"[{told_seconds(elapsed)}] {render_line(last)}", markup=False)
+            told, told_stage, told_at = line, stage, elapsed
     return last
 
 
-def stage_of(message: str) -> str:
-    """`step 7` of `step 7: 12 attempts ended, 3 solved`."""
-    return message.partition(":")[0] if message.startswith(("step ", "evaluation")) else message
+def stage_of(snapshot: RunSnapshot) -> str:
+    """What is news of a run at once: not its counts of sandboxes, attempts or time."""
+    message = snapshot.message
+    if message.startswith(("step ", "evaluation", "warm-up")):
+        message = message.partition(":")[0]
+    shown = replace(snapshot, sandboxes=None, remaining_seconds=None, message=re.sub(r"\d+", "N", message))
+    return render_line(shown)
 
 
 def render_line(snapshot: RunSnapshot) -> str:
@@ -75,7 +88,7 @@ def render_line(snapshot: RunSnapshot) -> str:
         parts.append(f"step {snapshot.step}/{snapshot.total_steps}")
     parts += [f"{label} {value}" for label, value in headline_metrics(snapshot)]
     if snapshot.remaining_seconds is not None and not snapshot.is_finished:
-        parts.append(f"{told_seconds(snapshot.remaining_seconds)} left")
+        parts.append(f"{told_remaining(snapshot.remaining_seconds)} left")
     if snapshot.message:
         parts.append(snapshot.message)
     return " · ".join(parts)
@@ -99,7 +112,7 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
     if len(rewards) > 1:
         facts.add_row("reward so far", Text(sparkline(rewards), style="cyan"))
     known = snapshot.remaining_seconds is not None and not snapshot.is_finished
-    left = f", {told_seconds(snapshot.remaining_seconds or 0)} left" if known else ""
+    left = f", {told_remaining(snapshot.remaining_seconds or 0)} left" if known else ""
     facts.add_row("time", f"{told_seconds(elapsed_seconds)}{left}")
     bar = Table.grid()  # a row of its own: the bar does not end its line
     bar.add_row(ProgressBar(total=100, completed=snapshot.progress_percentage, width=60))
@@ -120,7 +133,7 @@ def headline_metrics(snapshot: RunSnapshot) -> list[tuple[str, str]]:
     if "solvedFraction" in metrics:
         shown.append(("solved", f"{metrics['solvedFraction']:.1%}"))
     shown += [
-        (f"held out {name.removeprefix('eval/')}", f"{v:.1%}")
+        (f"{name.removeprefix('eval/')} tasks solved", f"{v:.1%}")
         for name, v in metrics.items()
         if name.startswith("eval/")
     ]
@@ -138,6 +151,12 @@ def sparkline(values: list[float], width: int = 60) -> str:
 def told_seconds(seconds: float) -> str:
     """Whole seconds: what moves every second need not be finer."""
     return duration(round(seconds))
+
+
+def told_remaining(seconds: float) -> str:
+    """As fine as an estimate deserves: about 3 min, about 40 s."""
+    unit = 60 if seconds >= 120 else 10
+    return f"about {duration(unit * max(1, round(seconds / unit))).removesuffix(' 00 s')}"
 
 
 def _remember_reward(rewards: list[float], snapshot: RunSnapshot) -> None:

@@ -4,11 +4,13 @@ import argparse
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
+from sweyard_sandbox.tasks.telling import Telling
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -70,13 +72,11 @@ def run(arguments: argparse.Namespace) -> Path:
     )
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
     out: Path = arguments.out or cache / "datasets" / arguments.name
-    tasks = make_dataset(out, seen, unseen, options, _progress)
-    print(f"\n{len(tasks)} tasks in {out}")
+    telling = Telling(sys.stderr, time.monotonic)
+    tasks = make_dataset(out, seen, unseen, options, telling)
+    telling.end()
+    print(f"{len(tasks)} tasks in {out}")
     return out
-
-
-def _progress(text: str) -> None:
-    print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
 
 
 def main() -> None:

@@ -100,20 +100,8 @@ def pip_command(cache: Path) -> list[str]:
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
-        return [
-            uv,
-            "run",
-            "-q",
-            "--cache-dir",
-            str(cache / "uv-cache"),
-            "--no-project",
-            "--with",
-            "pip",
-            "--",
-            "python",
-            "-m",
-            "pip",
-        ]
+        kept = ("--cache-dir", str(cache / "uv-cache"))
+        return [uv, "run", "-q", *kept, "--no-project", "--with", "pip", "--", "python", "-m", "pip"]
     if pip := shutil.which("pip"):
         return [pip]
     raise SourceError("downloading a package needs pip or uv; install one, or use a local repository instead")

@@ -31,6 +31,8 @@ def test_the_share_done_is_100_exactly_when_nothing_is_left(plan: dict[str, Phas
     ("plan", "seconds"),
     [
         pytest.param({"step": Phase(10, 4, 40.0)}, 60, id="six steps of ten seconds"),
+        pytest.param({"step": Phase(10, 2, 20.0)}, None, id="two steps tell little"),
+        pytest.param({"step": Phase(10, 4, 80.0, 50.0)}, 60, id="a slow first step is no measure"),
         pytest.param({"step": Phase(10, 0, 0.0), "warmup": Phase(5, 5, 5.0)}, None, id="no step measured yet"),
         pytest.param({"step": Phase(2, 2, 9.0), "evaluation": Phase(8, 4, 2.0)}, 2, id="only evaluation left"),
         pytest.param({"step": Phase(2, 2, 9.0)}, 0, id="nothing left"),

@@ -49,11 +49,13 @@ class RunProgress:
             self._metrics |= {f"eval/{result['source']}": _shown(result["solved_fraction"]) for result in results}
         self.update(step=state.step)
 
-    def advance(self, phase: str, units: int, seconds: float) -> None:
-        """`units` more of `phase` are done and took `seconds`."""
+    def advance(self, phase: str, units: int, seconds: float, **fields: Any) -> None:
+        """`units` more of `phase` are done and took `seconds`; fields of the report as for `update`."""
+        if units == 1 and not self._phases[phase].done:
+            self._phases[phase].first_seconds = seconds
         self._phases[phase].done += units
         self._phases[phase].seconds += seconds
-        self.update()
+        self.update(**fields)
 
     def attempt_done(self, attempt: Trajectory) -> None:
         """One attempt of the step or evaluation under way ended."""
