@@ -4,9 +4,25 @@ import errno
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from sweyard_cli.errors import UserError
+
+
+def without_types(params: list[Any]) -> list[Any]:
+    """A flag takes no value, so its help shows no type of one."""
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_bool_flag:
+            param.metavar = ""
+    return params
+
+
+class FlagCommand(TyperCommand):
+    """A command in whose help flags have no type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments and options, --help among them."""
+        return without_types(super().get_params(ctx))
 
 
 class SentenceGroup(TyperGroup):
@@ -25,3 +41,7 @@ class SentenceGroup(TyperGroup):
             place = f"{error.filename}: " if error.filename else ""  # what is written to an open file has no name
             typer.echo(f"error: {place}{error.strerror}", err=True)
             raise typer.Exit(2) from error
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As of a FlagCommand."""
+        return without_types(super().get_params(ctx))

@@ -1,9 +1,11 @@
 """The command line: what there is, in the order in which one meets it."""
 
+import importlib.metadata
 import io
 import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -18,7 +20,7 @@ from sweyard_cli.commands.status import status
 from sweyard_cli.commands.tasks_check import check
 from sweyard_cli.commands.validate import validate
 from sweyard_cli.commands.watch import watch
-from sweyard_cli.groups import SentenceGroup
+from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 TINY = "examples/tiny/trainingrun.yaml"
 
@@ -28,18 +30,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Reinforcement learning of software-engineering agents on Kubernetes.",
 )
-app.command(epilog="Example: sweyard demo --cluster native")(demo)
-app.command(epilog="Example: sweyard doctor")(doctor)
-app.command(epilog=f"Example: sweyard validate -f {TINY}")(validate)
-app.command(epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
-app.command(epilog="Example: sweyard presets")(presets)
-app.command(epilog=f"Example: sweyard run -f {TINY} --output runs/tiny")(run)
-app.command(epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(watch)
-app.command(epilog="Example: sweyard status -A -o json")(status)
-app.command(epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
-tasks.app.command(epilog="Example: sweyard tasks check tiny --split heldout")(check)
+
+
+def tell_version(wanted: bool) -> None:
+    """Print it and end."""
+    if wanted:
+        typer.echo(f"sweyard {importlib.metadata.version('sweyard')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Reinforcement learning of software-engineering agents on Kubernetes."""
+
+
+app.command(cls=FlagCommand, epilog="Example: sweyard demo --cluster native")(demo)
+app.command(cls=FlagCommand, epilog="Example: sweyard doctor")(doctor)
+app.command(cls=FlagCommand, epilog=f"Example: sweyard validate -f {TINY}")(validate)
+app.command(cls=FlagCommand, epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
+app.command(cls=FlagCommand, epilog="Example: sweyard presets")(presets)
+app.command(cls=FlagCommand, epilog=f"Example: sweyard run -f {TINY} --output runs/tiny")(run)
+app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(
+    watch
+)
+app.command(cls=FlagCommand, epilog="Example: sweyard status -A -o json")(status)
+app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
+tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks check tiny --split heldout")(check)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(cache.app, name="cache")
 

@@ -38,6 +38,7 @@ def install(directory: Path, name: str, script: str) -> None:
         pytest.param("kind", {"docker": "exit 0"}, r"kind is not installed", id="no kind"),
         pytest.param("kind", {"docker": "", "kind": "", "kubectl": ""}, r"helm is not installed", id="no helm"),
         pytest.param("existing", {}, r"kubectl is not installed", id="no kubectl"),
+        pytest.param("existing", {"kubectl": ""}, r"helm is not installed: install it \(https://helm\.sh/", id="helm"),
         pytest.param("existing", {"kubectl": "", "helm": ""}, r"needs REGISTRY", id="no registry"),
     ],
 )

@@ -1,5 +1,6 @@
 """What users hand in: one sentence and exit code 2, never a traceback."""
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -130,6 +131,22 @@ def test_the_help_of_each_command_has_an_example(sweyard: Sweyard, command: str)
     result = sweyard(*command.split(), "--help")
     assert result.exit_code == 0
     assert f"Example: sweyard {command}" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, "doctor", "cache plan", "cache show", "cache mirror"])
+def test_flags_have_no_type_in_a_help(sweyard: Sweyard, command: str) -> None:
+    assert "bool>" not in sweyard(*command.split(), "--help").stdout
+
+
+def test_the_help_of_making_tasks_tells_its_defaults(sweyard: Sweyard) -> None:
+    told = " ".join(sweyard("tasks", "make", "--help").stdout.split())
+    for default in ("train on (default: 60)", "(default: 20)", "trained on (default: 12)", "processes (default: "):
+        assert default in told
+
+
+def test_the_version_is_told(sweyard: Sweyard) -> None:
+    result = sweyard("--version")
+    assert (result.exit_code, result.stdout) == (0, f"sweyard {importlib.metadata.version('sweyard')}\n")
 
 
 MISUSES = {

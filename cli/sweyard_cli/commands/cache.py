@@ -11,7 +11,7 @@ from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_documents
 from sweyard_cli.errors import UserError
-from sweyard_cli.groups import SentenceGroup
+from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 if TYPE_CHECKING:
     from sweyard_cli.cache.wanted import ListImages, Wanted
@@ -23,7 +23,10 @@ _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s|ps)?", re.IGNO
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
-@app.command(epilog="Example: sweyard cache plan -f run.yaml --nodes 100 --budget 500Gi --bandwidth 1Gbit --sizes")
+@app.command(
+    cls=FlagCommand,
+    epilog="Example: sweyard cache plan -f run.yaml --nodes 100 --budget 500Gi --bandwidth 1Gbit --sizes",
+)
 def plan(
     file: FileOption,
     namespace: NamespaceOption = None,
@@ -67,7 +70,7 @@ def plan(
     show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0)
 
 
-@app.command(epilog="Example: sweyard cache show tiny")
+@app.command(cls=FlagCommand, epilog="Example: sweyard cache show tiny")
 def show(
     name: Annotated[str | None, typer.Argument(help="Only this ImageCache.", show_default=False)] = None,
     namespace: NamespaceOption = None,
@@ -85,7 +88,7 @@ def show(
         show_holdings(holdings, make_console())
 
 
-@app.command(epilog="Example: sweyard cache mirror -f run.yaml --to registry.example:5000/tasks")
+@app.command(cls=FlagCommand, epilog="Example: sweyard cache mirror -f run.yaml --to registry.example:5000/tasks")
 def mirror(
     file: FileOption,
     to: Annotated[str, typer.Option("--to", metavar="HOST[:PORT][/PREFIX]", help="Registry to copy into.")],

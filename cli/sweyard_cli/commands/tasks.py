@@ -10,7 +10,7 @@ from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_text
 from sweyard_cli.errors import UserError
-from sweyard_cli.groups import SentenceGroup
+from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets of bug-repair tasks: make, check and push.")
 
@@ -18,6 +18,7 @@ MAKE_EXAMPLE = "Example: sweyard tasks make --name mine --repo ~/src/mine --trai
 
 
 @app.command(
+    cls=FlagCommand,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,
 )
@@ -34,7 +35,10 @@ def make(context: typer.Context) -> None:
         raise UserError(str(error)) from error
 
 
-@app.command(epilog="Example: sweyard tasks push ~/.cache/sweyard/datasets/tiny --name tiny --images images.json")
+@app.command(
+    cls=FlagCommand,
+    epilog="Example: sweyard tasks push ~/.cache/sweyard/datasets/tiny --name tiny --images images.json",
+)
 def push(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, or its file.")],
     name: Annotated[str, typer.Option(help="What TrainingRuns call it: tasks.train.dataset.", show_default=False)],

@@ -15,6 +15,13 @@ from sweyard_cli.errors import UserError
 
 CLUSTER_NAME = "demo"
 KIND_NAME = "sweyard-demo"
+HELM_OF_OURS = "PATH=$PATH:$(dirname $(.venv/bin/python -m sweyard_cluster build helm))"
+INSTALLATION = {
+    "docker": "install it (https://docs.docker.com/engine/install)",
+    "kind": "install it (https://kind.sigs.k8s.io/docs/user/quick-start/#installation)",
+    "kubectl": "install it (https://kubernetes.io/docs/tasks/tools)",
+    "helm": f"install it (https://helm.sh/docs/intro/install), or build it with Go: export {HELM_OF_OURS}",
+}
 OTHER_CHOICES = "CLUSTER=none needs neither cluster nor root"
 
 
@@ -79,12 +86,11 @@ class Kind:
 
     def check(self) -> None:
         instead = f"or use CLUSTER=native as root on Linux; {OTHER_CHOICES}"
-        remedy = f"install it, {instead}"
-        find_program("docker", remedy)
+        find_program("docker", f"{INSTALLATION['docker']}, {instead}")
         if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
             raise UserError(f"CLUSTER=kind: no Docker engine answers (`docker version` fails): start it, {instead}")
         for program in ("kind", "kubectl", "helm"):
-            find_program(program, remedy)
+            find_program(program, f"{INSTALLATION[program]}, {instead}")
 
     def start(self, commands: Commands) -> Commands:
         if KIND_NAME not in commands.run("kind", "get", "clusters", shown=False).split():
@@ -128,8 +134,8 @@ class Existing:
     mounts_checkout: bool = False
 
     def check(self) -> None:
-        find_program("kubectl", "install it, with a kubeconfig of the cluster")
-        find_program("helm", "install it")
+        find_program("kubectl", f"{INSTALLATION['kubectl']}, and have a kubeconfig of the cluster")
+        find_program("helm", INSTALLATION["helm"])
         if not self.registry:
             raise UserError(
                 "CLUSTER=existing needs REGISTRY, a registry that you can push to and the cluster can pull from: "

@@ -22,16 +22,37 @@ def parser() -> argparse.ArgumentParser:
     parsing.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help="train and heldout")
     parsing.add_argument("--repo", action="append", default=[], type=Path, metavar="DIR", help="train and heldout")
     parsing.add_argument("--unseen-package", action="append", default=[], metavar="NAME==VERSION", help="split unseen")
-    parsing.add_argument("--train", type=_count, default=60, help="tasks to train on")
-    parsing.add_argument("--heldout", type=_count, default=20, help="tasks in other functions of the same packages")
-    parsing.add_argument("--unseen", type=_count, default=12, help="tasks in the packages never trained on")
-    parsing.add_argument("--practice", type=_count, default=0, help="unverified ones to demonstrate on, split practice")
-    parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)}; default all")
-    parsing.add_argument("--per-function", type=_positive, default=6, help="at most so many tasks of one function")
-    parsing.add_argument("--seed", type=int, default=0)
-    parsing.add_argument("--jobs", type=_positive, default=(os.cpu_count() or 1) + 1, help="processes")
-    parsing.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "sweyard", help="downloads, data sets")
-    parsing.add_argument("--out", type=Path, help="default CACHE/datasets/NAME")
+    parsing.add_argument("--train", type=_count, default=60, help="tasks to train on (default: %(default)s)")
+    parsing.add_argument(
+        "--heldout",
+        type=_count,
+        default=20,
+        help="tasks in other functions of the same packages (default: %(default)s)",
+    )
+    parsing.add_argument(
+        "--unseen", type=_count, default=12, help="tasks in the packages never trained on (default: %(default)s)"
+    )
+    parsing.add_argument(
+        "--practice",
+        type=_count,
+        default=0,
+        help="unverified ones to demonstrate on, split practice (default: %(default)s)",
+    )
+    parsing.add_argument("--kinds", default="", help=f"comma separated, of: {', '.join(DIFFICULTY)} (default: all)")
+    parsing.add_argument(
+        "--per-function", type=_positive, default=6, help="at most so many tasks of one function (default: %(default)s)"
+    )
+    parsing.add_argument("--seed", type=int, default=0, help="draws tasks and splits (default: %(default)s)")
+    parsing.add_argument(
+        "--jobs", type=_positive, default=(os.cpu_count() or 1) + 1, help="processes (default: %(default)s)"
+    )
+    parsing.add_argument(
+        "--cache",
+        type=Path,
+        default=Path.home() / ".cache" / "sweyard",
+        help="downloads, data sets (default: %(default)s)",
+    )
+    parsing.add_argument("--out", type=Path, help="folder to write (default: CACHE/datasets/NAME)")
     return parsing
 
 
