@@ -26,6 +26,8 @@ class FailureReason(StrEnum):
     """The holder could not renew its Lease and gave up all that it held."""
     CHANNEL_LOST = "ChannelLost"
     DISK_FULL = "DiskFull"
+    ENDED_FROM_WITHIN = "EndedFromWithin"
+    """What ran in the sandbox ended its first process."""
     CLAIM_TIMEOUT = "ClaimTimeout"
     ENGINE = "EngineUnavailable"
     ERROR = "Error"
@@ -68,6 +70,14 @@ class InfrastructureError(SweyardError):
         super().__init__(f"{reason}: {message}")
         self.reason = reason
         self.message = message
+
+
+class SandboxEndedError(InfrastructureError):
+    """What ran in the sandbox ended it. The one failure of a sandbox that is never retried or masked: else work that is
+    bound to fail could choose not to be scored."""
+
+    def __init__(self) -> None:
+        super().__init__(FailureReason.ENDED_FROM_WITHIN, "what ran in the sandbox ended its first process")
 
 
 class ClaimTimeoutError(InfrastructureError, TimeoutError):

@@ -48,9 +48,7 @@ def namespace(kinds_served: TestCluster, request: pytest.FixtureRequest) -> Iter
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_examples_are_accepted(path: Path, dry_run: DryRun) -> None:
-    document = load_document(path.read_text())
-    assert document["kind"] == "TrainingRun"
-    dry_run(document)
+    dry_run(load_document(path.read_text()))
 
 
 @pytest.mark.parametrize("name", list_presets())

@@ -180,7 +180,7 @@ async def test_a_container_that_ends_by_itself_is_a_failure_and_gets_no_further_
     sandbox, pod = await claim(yard, pool)
     with pytest.raises(InfrastructureError) as failure:
         await sandbox.run("kill -TERM 1; sleep 100", timeout_seconds=120)
-    assert failure.value.reason is FailureReason.ERROR
+    assert failure.value.reason is FailureReason.ENDED_FROM_WITHIN
     with pytest.raises(InfrastructureError):
         await sandbox.run("true", timeout_seconds=10)
     await sandbox.close()

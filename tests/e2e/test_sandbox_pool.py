@@ -112,7 +112,7 @@ async def test_broken_sandboxes_are_named_to_their_holder_and_replaced(
             await act(installation, namespace, sandbox)
         reasons.append(failure.value.reason)
         await sandbox.close()
-    assert reasons == [FailureReason.ERROR, FailureReason.EVICTED]
+    assert reasons == [FailureReason.ENDED_FROM_WITHIN, FailureReason.EVICTED]
     async with pool.claim_many([installation.task_image] * 2, deadline_seconds=CLAIM_SECONDS) as replaced:
         assert len({sandbox.id for sandbox in replaced}) == 2
 

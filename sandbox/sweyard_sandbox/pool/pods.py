@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, ANNOTATION_RECYCLED, CONTAINER_SANDBOX
-from sweyard_sandbox.errors import FailureReason, InfrastructureError, WaitingReason
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError, WaitingReason
 
 _STATUS_REASONS = {
     "Evicted": FailureReason.EVICTED,
@@ -117,6 +117,10 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
         return InfrastructureError(FailureReason.ERROR, f"{status['reason']}: {status.get('message', '')}")
     if is_leaving:
         return InfrastructureError(FailureReason.DELETED, "the pod is being deleted")
+    if ended.get("exitCode") == 0:
+        # Process 1 ends by a signal alone, and only of what the kernel lets it hear from its own namespace; whatever
+        # else stops a container says so above, or ends it with another code.
+        return SandboxEndedError()
     return InfrastructureError(
         FailureReason.ERROR, f"the container ended with code {ended.get('exitCode')} ({ended.get('reason', 'unknown')})"
     )

@@ -72,6 +72,18 @@ LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
             id="lifetime",
         ),
         pytest.param(pod(terminated(exitCode=3, reason="Error")), FailureReason.ERROR, "code 3", id="ended"),
+        pytest.param(
+            pod(terminated(exitCode=0, reason="Completed")),
+            FailureReason.ENDED_FROM_WITHIN,
+            "first process",
+            id="ended-from-within",
+        ),
+        pytest.param(
+            pod(terminated(exitCode=0, reason="Completed"), **LEAVING),
+            FailureReason.DELETED,
+            "deleted",
+            id="ended-by-deletion",
+        ),
     ],
 )
 def test_a_death_is_typed_with_the_clusters_words(found: Any, reason: FailureReason, words: str) -> None:

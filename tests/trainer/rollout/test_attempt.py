@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sweyard_sandbox.agents.protocol import AgentEnd
-from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError
+from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.engine.engine import EngineUnfitError
@@ -37,8 +37,10 @@ def plan(make_plan: Callable[[], AttemptPlan]) -> AttemptPlan:
         pytest.param(None, PASS, Outcome.AGENT_ERROR, 0.0, None, id="agent said nothing"),
         pytest.param(INFRA, PASS, Outcome.ENV_INFRA, 0.0, None, id="sandbox died"),
         pytest.param(CommandMayHaveRunError("x"), PASS, Outcome.ENV_INFRA, 0.0, None, id="channel lost"),
+        pytest.param(SandboxEndedError(), PASS, Outcome.AGENT_ERROR, 0.0, None, id="agent ended its sandbox"),
         pytest.param(KeyError("oops"), PASS, Outcome.ENV_INFRA, 0.0, None, id="bug of ours"),
         pytest.param(AgentEnd.FINISHED, INFRA, Outcome.EVAL_INFRA, 0.0, None, id="grading died"),
+        pytest.param(AgentEnd.FINISHED, SandboxEndedError(), Outcome.UNSOLVED, 0.0, None, id="work ended its grading"),
     ],
 )
 async def test_every_attempt_ends_in_one_typed_outcome(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sweyard_sandbox.agents.protocol import Agent, AgentEnd, ChatSession, Message, Reply
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.runtime import Runtime, Sandbox
@@ -135,6 +135,8 @@ async def _attempt(
         return _trajectory(plan, work, outcome, rules.reward_unsolved, None)
     try:
         grade = await _retried(rules.infra_retries, lambda retry: _grade(plan.task, work.patch, bench, rules, timings))
+    except SandboxEndedError:  # the work did that, not the infrastructure
+        return _trajectory(plan, work, outcome or Outcome.UNSOLVED, rules.reward_unsolved, None)
     except InfrastructureError as error:
         return masked(plan, Outcome.EVAL_INFRA, str(error), work)
     solved = outcome is None and (grade.strict if rules.strict else grade.official)
@@ -151,7 +153,10 @@ async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce:
         began = time.monotonic()
         model_before = timings.seconds["model"]
         work = await _converse(plan, bench, rules, sandbox, nonce, timings)
-        work.patch = await bench.extract_patch(plan.task, sandbox)
+        try:
+            work.patch = await bench.extract_patch(plan.task, sandbox)
+        except SandboxEndedError:  # by what the agent left running
+            work.end = None
         timings.add("sandbox", began)
         timings.seconds["sandbox"] -= timings.seconds["model"] - model_before
         return work
@@ -174,6 +179,8 @@ async def _converse(
                 end = turn.end
     except TimeoutError:
         end = AgentEnd.TIMEOUT
+    except SandboxEndedError:
+        end = None
     finally:
         record = await bench.gateway.finish_session(session_id)
     return Work("", end, record, session.messages)
@@ -197,6 +204,8 @@ async def _retried(retries: int, work: Callable[[int], Awaitable[T]]) -> T:
     while True:
         try:
             return await work(retry)
+        except SandboxEndedError:
+            raise
         except InfrastructureError as error:
             if retry == retries:
                 raise
