@@ -153,3 +153,21 @@ async def test_tasks_that_teach_nothing_end_the_run_in_a_sentence(world: Any, ma
 
 async def dull(run: Callable[..., Any], plan: AttemptPlan) -> Any:
     return replace(await run(plan), reward=0.0)
+
+
+async def test_the_warm_up_tells_its_steps_and_loss(
+    world: Any, make_life: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    life = make_life(world)
+    update = life.run.progress.update
+
+    def listen(**fields: Any) -> None:
+        told.append(fields.get("message", ""))
+        update(**fields)
+
+    monkeypatch.setattr(life.run.progress, "update", listen)
+    await TrainingLoop(life.run).run()
+    assert [message for message in told if message.startswith("warm-up: step")] == [
+        f"warm-up: step {step} of 3, loss 1.000" for step in (1, 2, 3)
+    ]

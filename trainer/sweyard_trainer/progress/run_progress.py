@@ -62,7 +62,8 @@ class RunProgress:
         self._attempts += 1
         self._solved += attempt.outcome is Outcome.SOLVED
         what = self._reporter.report.message.split(":")[0]
-        self.update(message=f"{what}: {self._attempts} attempts ended, {self._solved} solved")
+        attempts = "1 attempt" if self._attempts == 1 else f"{self._attempts} attempts"
+        self.update(message=f"{what}: {attempts} ended, {self._solved} solved")
 
     def step_done(self, step: int, figures: dict[str, float]) -> None:
         """A step was trained."""
