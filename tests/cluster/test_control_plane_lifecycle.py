@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -101,8 +102,17 @@ def test_simulated_nodes_join_a_cluster_and_run_pods(command: Command, running: 
     kubectl.run("rollout", "status", "deployment/many", "--timeout=60s")
 
 
-def test_needs_no_root(names: list[str], cluster_tool: Tool, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """One that others than its owner may enter, which pytest sees to that none of its own is."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+def test_needs_no_root(names: list[str], cluster_tool: Tool, open_directory: Path) -> None:
+    cache = open_directory / "cache"
     for binary in cluster_tool.cache.binaries.glob("[!.]*/*"):
         copy = cache / "bin" / binary.parent.name / binary.name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -115,8 +125,6 @@ def test_needs_no_root(names: list[str], cluster_tool: Tool, tmp_path: Path) -> 
     if as_nobody:
         for directory in (cache, *cache.rglob("*/")):
             os.chown(directory, int(NOBODY), int(NOBODY))
-        for parent in (tmp_path, *tmp_path.parents[:2]):
-            parent.chmod(0o755)
 
     def run(*arguments: str) -> str:
         command = [*as_nobody, "/usr/bin/python3", "-m", "sweyard_cluster", *arguments, "--name", names[0]]
