@@ -52,7 +52,7 @@ class Binaries:
 
     def build(self, missing: list[str], progress: Progress) -> None:
         """Build programs that are missing; raises ClusterError as `ensure` does."""
-        prerequisites.ensure({}, progress, builds=True)
+        prerequisites.ensure({}, progress, go=self.go_environment())
         progress.say(announcement(missing))
         for recipe, wanted in recipes_for(missing):
             with exclusive(self.cache.binaries / f".{recipe_key(recipe)}.lock"):
@@ -96,6 +96,10 @@ class Binaries:
             raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
         for program in programs:
             (output / recipe.built_name(program)).rename(output / program)
+
+    def environment_to_build(self, groups: Iterable[str]) -> dict[str, str] | None:
+        """That of Go, if a program of the groups is yet to be built."""
+        return self.go_environment() if self.missing(groups) else None
 
     def go_environment(self) -> dict[str, str]:
         """Go writes into our cache alone: its counters lie beside the user's settings, which are only read."""

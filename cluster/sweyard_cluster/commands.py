@@ -142,7 +142,8 @@ def prerequisites(tool: Tool, _arguments: argparse.Namespace) -> None:
     """For a cluster with nodes and for the images that are loaded into it."""
     require_root("a cluster with nodes")
     packages = {**NODE_PACKAGES, **({} if docker_answers() else BUILD_PACKAGES)}
-    ensure_prerequisites(packages, tool.progress, builds=bool(tool.binaries.missing(["control-plane", "node", "helm"])))
+    go = tool.binaries.environment_to_build(["control-plane", "node", "helm"])
+    ensure_prerequisites(packages, tool.progress, go=go)
 
 
 IMAGE_COMMANDS: dict[str, Callable[[Tool, argparse.Namespace], None]] = {

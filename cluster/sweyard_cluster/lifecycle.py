@@ -91,7 +91,7 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
         host.require_root("a cluster with nodes")
     groups = ["control-plane", *(["node"] if nodes else []), *(["fake-nodes"] if fake_nodes else [])]
     packages = host.NODE_PACKAGES if nodes else {"openssl": "openssl"}
-    prerequisites.ensure(packages, tool.progress, builds=bool(tool.binaries.missing(groups)))
+    prerequisites.ensure(packages, tool.progress, go=tool.binaries.environment_to_build(groups))
     tool.binaries.ensure(groups, tool.progress)
     paths = tool.cache.cluster(name)
     with exclusive(paths.lock):

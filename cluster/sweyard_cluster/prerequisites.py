@@ -17,13 +17,16 @@ GO_TO_INSTALL = "1.26.8"
 ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def ensure(packages: Mapping[str, str], progress: Progress, *, builds: bool) -> None:
-    """Install missing packages with apt; raises ClusterError naming all that is missing where that is not all."""
+def ensure(packages: Mapping[str, str], progress: Progress, *, go: Mapping[str, str] | None) -> None:
+    """Install missing packages with apt; `go` is the environment of a build, None without one.
+
+    Raises ClusterError naming all that is missing where that cannot be done, or is not all.
+    """
     packaged = missing_packages(packages)
     installable = shutil.which("apt-get") is not None and os.geteuid() == 0
-    go = builds and not go_suffices(go_version())
-    if go or (packaged and not installable):
-        raise ClusterError(missing_sentence(packaged, go=go))
+    lacks_go = go is not None and not go_suffices(go_version(go))
+    if lacks_go or (packaged and not installable):
+        raise ClusterError(missing_sentence(packaged, go=lacks_go))
     ensure_packages(packages, progress)
 
 
@@ -45,11 +48,12 @@ def missing_sentence(packages: list[str], *, go: bool) -> str:
     )
 
 
-def go_version() -> str:
+def go_version(environment: Mapping[str, str]) -> str:
     """What `go version` says; empty without Go."""
     if shutil.which("go") is None:
         return ""
-    return subprocess.run(["go", "version"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run(["go", "version"], env=dict(environment), capture_output=True, text=True, check=False)
+    return told.stdout
 
 
 def go_suffices(told: str) -> bool:

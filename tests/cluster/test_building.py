@@ -35,7 +35,7 @@ def test_all_that_is_missing_is_told_at_once_with_what_installs_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     packages = {"absent-one": "one", "absent-two": "two"}
     with pytest.raises(ClusterError) as raised:
-        prerequisites.ensure(packages, Progress(io.StringIO()), builds=True)
+        prerequisites.ensure(packages, Progress(io.StringIO()), go={})
     first, *lines = str(raised.value).splitlines()
     assert first == "this machine lacks what a cluster needs; install it and repeat:"
     assert ["apt-get install -y one two" in line for line in lines] == [True, False]
@@ -45,7 +45,7 @@ def test_all_that_is_missing_is_told_at_once_with_what_installs_it(
 
 def test_what_needs_no_build_needs_no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    prerequisites.ensure({}, Progress(io.StringIO()), builds=False)
+    prerequisites.ensure({}, Progress(io.StringIO()), go=None)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,7 @@ def test_go_writes_into_our_cache_and_reads_the_user_s_settings(tmp_path: Path) 
     assert values["GOSUMDB"] == "off"
     for name in ("GOCACHE", "GOMODCACHE", "GOPATH", "GOTELEMETRYDIR"):
         assert values[name].startswith(f"{cache.root}/"), name
+    prerequisites.ensure({}, Progress(io.StringIO()), go=Binaries(cache, environment).go_environment())
     assert [path.name for path in home.rglob("*") if path.is_file()] == ["env"]
 
 
