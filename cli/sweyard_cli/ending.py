@@ -41,10 +41,13 @@ def figures_table(evaluations: Sequence[EvaluationFigures]) -> Table:
 
 
 def _cell(figure: SourceFigure | None) -> str:
-    if figure is None or not figure.attempts:
+    if figure is None:
         return "-"
+    aside = f" ({figure.set_aside} set aside)" if figure.set_aside else ""
+    if not figure.attempts:
+        return f"-{aside}"
     share, of = percent(figure.solved_fraction), f"{figure.solved} of {figure.attempts}"
-    return f"{share:>6}  {of} ({interval(figure.low, figure.high)})"
+    return f"{share:>6}  {of} ({interval(figure.low, figure.high)}){aside}"
 
 
 def reward_lines(results: RunResults) -> list[str]:

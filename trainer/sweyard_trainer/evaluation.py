@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class SourceResult:
     solved: int
     official: int
     infra_failures: int
+    set_aside: dict[str, str] = field(default_factory=dict)
+    """Tasks left out of this evaluation, and why."""
 
     @property
     def solved_fraction(self) -> float:
@@ -42,11 +44,12 @@ class SourceResult:
             "official_fraction": self.official / self.attempts if self.attempts else 0.0,
             "attempts": float(self.attempts),
             "infra_failures": float(self.infra_failures),
+            "set_aside": float(len(self.set_aside)),
         }
 
     def report(self) -> dict[str, Any]:
         """JSON-able, for the summary."""
-        return {**asdict(self), **self.metrics(), "attempts": self.attempts}
+        return {**asdict(self), **self.metrics(), "attempts": self.attempts, "set_aside": self.set_aside}
 
 
 def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:

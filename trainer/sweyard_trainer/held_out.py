@@ -4,7 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
+from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.evaluation import SourceResult, evaluate_source
 from sweyard_trainer.loop_state import LoopState
@@ -26,8 +28,7 @@ class HeldOut:
         return [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
 
     async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task]) -> SourceResult:
-        if self._run.spec.reward.verify_tasks:
-            await self._set_aside_faulty(tasks)
+        set_aside = await self._set_aside(tasks) if self._run.spec.reward.verify_tasks else {}
         evaluation = self._run.spec.evaluation
         plans = select_eval_plans(
             f"eval-{label}-{name}",
@@ -35,20 +36,40 @@ class HeldOut:
             evaluation.attempts,
             temperature=evaluation.temperature,
             seed=derive_seed(self._run.spec.seed, "evaluation"),
-            set_aside=self._state.eval_set_aside,
+            set_aside=set(set_aside),
         )
         log = self._run.storage / "rollouts" / f"eval-{label}-{name}.jsonl"
         began = time.monotonic()
         result = await evaluate_source(name, plans, self._run.pool, log, self._run.progress.attempt_done)
         self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)
-        return result
+        return replace(result, set_aside=set_aside)
 
-    async def _set_aside_faulty(self, tasks: Sequence[Task]) -> None:
-        unknown = [task for task in tasks if task.id not in self._state.verified | self._state.eval_set_aside]
-        faults = await asyncio.gather(*(self._run.pool.verify(task) for task in unknown))
-        for task, fault in zip(unknown, faults, strict=True):
-            if fault is None:
-                self._state.verified.add(task.id)
-            else:
-                logger.warning("held-out task %s is set aside: %s", task.id, fault)
-                self._state.eval_set_aside.add(task.id)
+    async def _set_aside(self, tasks: Sequence[Task]) -> dict[str, str]:
+        """Tasks to leave out now, and why. Only a faulty one is remembered: time and infrastructure may do better."""
+        unknown = [task for task in tasks if task.id not in self._state.verified | self._state.eval_set_aside.keys()]
+        first = await asyncio.gather(*(self._verify(task, patient=False) for task in unknown))
+        unsure = {}
+        for task, failure in zip(unknown, first, strict=True):
+            if failure is not None and (again := await self._verify(task, patient=True)) is not None:  # alone
+                unsure[task.id] = again
+        faulty = self._state.eval_set_aside
+        aside = {task.id: faulty.get(task.id) or unsure[task.id] for task in tasks if task.id in {*faulty, *unsure}}
+        if aside:
+            logger.error("%d of %d held-out tasks are set aside: %s", len(aside), len(tasks), _by_cause(aside))
+        return aside
+
+    async def _verify(self, task: Task, *, patient: bool) -> str | None:
+        """Note the verdict on `task`; what kept it from being reached, or None."""
+        try:
+            fault = await self._run.pool.verify(task, patient=patient)
+        except InfrastructureError as error:
+            return f"it could not be verified: {error}"
+        if fault is None:
+            self._state.verified.add(task.id)
+        else:
+            self._state.eval_set_aside[task.id] = fault
+        return None
+
+
+def _by_cause(aside: dict[str, str]) -> str:
+    return "; ".join(f"{task}: {cause}" for task, cause in aside.items())

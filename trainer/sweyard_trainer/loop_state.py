@@ -17,8 +17,8 @@ class LoopState:
     """See TaskCursor.state."""
     verified: set[str] = field(default_factory=set)
     """Tasks whose gold patch passes and whose empty patch fails."""
-    eval_set_aside: set[str] = field(default_factory=set)
-    """Held-out tasks of which that is not so."""
+    eval_set_aside: dict[str, str] = field(default_factory=dict)
+    """Held-out tasks of which that is not so, and why. What only took too long is not among them."""
     evaluations: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Results by label: untrained, warmed-up, step-N, final."""
     silent_steps: int = 0
@@ -29,10 +29,12 @@ class LoopState:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
-        return {**asdict(self), "verified": sorted(self.verified), "eval_set_aside": sorted(self.eval_set_aside)}
+        return {**asdict(self), "verified": sorted(self.verified)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "LoopState":
         """Inverse of `to_dict`."""
-        sets = {"verified": set(data["verified"]), "eval_set_aside": set(data["eval_set_aside"])}
-        return cls(**{**data, **sets})
+        aside = data["eval_set_aside"]
+        # A list is of a version that took a busy machine for a faulty task: these are verified again.
+        known = aside if isinstance(aside, dict) else {}
+        return cls(**{**data, "verified": set(data["verified"]), "eval_set_aside": known})

@@ -244,7 +244,7 @@ class TrainingLoop:
             "steps": self._state.step,
             "weight_version": self._state.weight_version,
             "evaluations": self._state.evaluations,
-            "tasks_set_aside": sorted(self._cursor.set_aside | self._state.eval_set_aside),
+            "tasks_set_aside": sorted(self._cursor.set_aside | self._state.eval_set_aside.keys()),
             "seconds": self._run.progress.seconds(),
         }
         partial = self._run.storage / "summary.tmp"

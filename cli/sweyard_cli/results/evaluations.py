@@ -21,6 +21,10 @@ class SourceFigure:
     """95 % Wilson interval of the solved fraction."""
     infra_failures: int = 0
     """Attempts outside of the fraction."""
+    set_aside: int = 0
+    """Tasks that were not attempted, as they could not be verified."""
+    set_aside_cause: str = ""
+    """Why the first of them was."""
 
     @property
     def solved_fraction(self) -> float:
@@ -61,7 +65,14 @@ def evaluations_of(
 
 def _from_report(report: Mapping[str, Any]) -> SourceFigure:
     numbers = (int(report["attempts"]), int(report["solved"]), float(report["low"]), float(report["high"]))
-    return SourceFigure(str(report["source"]), *numbers, infra_failures=int(report["infra_failures"]))
+    aside: Mapping[str, str] = report.get("set_aside", {})
+    return SourceFigure(
+        str(report["source"]),
+        *numbers,
+        infra_failures=int(report["infra_failures"]),
+        set_aside=len(aside),
+        set_aside_cause=next(iter(aside.values()), ""),
+    )
 
 
 def _evaluation_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -12,7 +12,10 @@ from sweyard_sandbox.tasks.task import Task
 
 
 class GradingCache:
-    """Grades each piece of work once, also when asked for it twice at the same time. Failures are not remembered."""
+    """Grades each piece of work once, also when asked for it twice at the same time.
+
+    Failures and timeouts are not remembered.
+    """
 
     def __init__(self, runtime: Runtime, *, timeout_seconds: float, capacity: int = 10_000) -> None:
         self.runtime = runtime
@@ -39,5 +42,5 @@ class GradingCache:
         return await asyncio.shield(running)
 
     def _forget_failure(self, key: tuple[str, str], done: "asyncio.Task[Grade]") -> None:
-        if done.cancelled() or done.exception() is not None:
+        if done.cancelled() or done.exception() is not None or done.result().timed_out:
             self._grades.pop(key, None)

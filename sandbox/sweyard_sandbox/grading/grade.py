@@ -34,6 +34,8 @@ class Grade:
     log: str = ""
     """The deciding part of the test log, shortened."""
     seconds: float = 0.0
+    timed_out: bool = False
+    """The tests took too long, which on a busy machine says nothing of the work."""
 
 
 class Grader(Protocol):

@@ -56,7 +56,7 @@ class SweBenchGrader:
                 "/bin/bash /eval.sh", timeout_seconds=timeout_seconds, output_cap_bytes=LOG_CAP_BYTES
             )
         if result.timed_out:
-            return Grade(False, False, ("the tests took too long",), log=result.text[-LOG_CHARACTERS:])
+            return Grade(False, False, ("the tests took too long",), log=result.text[-LOG_CHARACTERS:], timed_out=True)
         return await asyncio.to_thread(_judge, task, specification, patch, result)
 
 

@@ -106,7 +106,7 @@ def judge(
     official = all(status is TestStatus.PASSED for status in tests.values())
     reasons = _reasons(tests, canaries, report, records)
     log = notes + str(report["log"])[-LOG_CHARACTERS:]
-    return Grade(official, official and not reasons, tuple(reasons), tests, log, seconds)
+    return Grade(official, official and not reasons, tuple(reasons), tests, log, seconds, bool(report["timed_out"]))
 
 
 def _status(reports: Sequence[tuple[str, str]]) -> TestStatus:
@@ -119,13 +119,14 @@ def _reasons(
     report: dict[str, Any],
     records: dict[str, list[tuple[str, str]]],
 ) -> list[str]:
+    if report["timed_out"]:  # what did not run by then, canaries too, is its consequence and would hide it
+        failed = [f"{test} failed" for test, status in tests.items() if status is TestStatus.FAILED]
+        return ["the tests took too long", *failed]
     reasons = [f"{test} {status}" for test, status in tests.items() if status is not TestStatus.PASSED]
     reasons += [f"{test} was reported {len(records[test])} times" for test in records if len(records[test]) > 1]
     asked = {*tests, *(test for canary in canaries for test in canary.tests)}
     reasons += [f"a result for {test}, which was not run" for test in records if test not in asked]
     reasons += [problem for canary in canaries for problem in canary.problems(records)]
-    if report["timed_out"]:
-        reasons.append("the tests took too long")
-    elif not report["finished"] or report["status"] != 0:
+    if not report["finished"] or report["status"] != 0:
         reasons.append(f"the tests' process ended early, with {report['status']}")
     return reasons

@@ -43,7 +43,7 @@ class RewardingWorker:
     async def announce(self, images: Sequence[str]) -> None:
         self.announced.append(images)
 
-    async def verify(self, task: Task) -> str | None:
+    async def verify(self, task: Task, *, patient: bool = False) -> str | None:
         self.verified.append(task.id)
         fault = self.faults.get(task.id)
         if fault == "infra":

@@ -143,6 +143,16 @@ async def test_faulty_held_out_tasks_are_set_aside_and_named(world: Any, make_li
     assert [result["attempts"] for result in summary["evaluations"]["final"]] == [2]
 
 
+async def test_a_slow_machine_is_no_verdict_on_held_out_tasks(world: Any, make_life: Callable[..., Any]) -> None:
+    life = make_life(world, held=("x", "slow-once", "slow"), reward={"verifyTasks": True})
+    summary = await TrainingLoop(life.run).run()
+    [final] = summary["evaluations"]["final"]
+    assert final["attempts"] == 2
+    assert list(final["set_aside"]) == ["slow"]
+    assert "too long" in final["set_aside"]["slow"]
+    assert summary["tasks_set_aside"] == []
+
+
 async def test_tasks_that_teach_nothing_end_the_run_in_a_sentence(world: Any, make_life: Callable[..., Any]) -> None:
     rollout = {"groupsPerStep": 1, "groupSize": 2, "maxConcurrent": 4}
     life = make_life(world, rollout=rollout, algorithm={"dynamicSampling": True, "maxRefills": 1})

@@ -64,6 +64,8 @@ class Workbench:
     """What the agent changed, as a patch."""
     grade: Callable[[Task, str], Awaitable[Grade]]
     """Grade a patch in a fresh sandbox."""
+    grade_patiently: Callable[[Task, str], Awaitable[Grade]]
+    """The same with a longer limit, for tasks whose verification took too long."""
 
 
 @dataclass(slots=True)

@@ -22,6 +22,9 @@ from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcess
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
 
+PATIENCE = 4.0
+"""How much longer a task may take when its verification is tried again."""
+
 
 async def make_workers(spec: TrainingRunSpec, environment: Environment) -> list[Worker]:
     """One worker lives in this process; more are Ray actors, each with a holder of its own."""
@@ -37,6 +40,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
     runtime = await make_worker_runtime(spec, environment, index)
     embedded = make_embedded_engines(spec, environment)
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
+    patient = GradingCache(runtime, timeout_seconds=PATIENCE * spec.reward.timeout_seconds)
     bench = Workbench(
         runtime=runtime,
         gateway=make_gateway_client(spec, environment, embedded),
@@ -44,6 +48,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
         acquire=PreparedSandboxes(runtime).acquire,
         extract_patch=_patch_text,
         grade=cache.grade,
+        grade_patiently=patient.grade,
     )
     return LocalWorker(bench, attempt_rules(spec), environment.storage / "weights", embedded, _nonce)
 

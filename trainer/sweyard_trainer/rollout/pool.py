@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.rollout.plan import AttemptPlan, images_in_order
-from sweyard_trainer.rollout.worker import Worker
+from sweyard_trainer.rollout.worker import VerificationTimeoutError, Worker
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -32,10 +32,17 @@ class WorkerPool:
         count = len(self._workers)
         await asyncio.gather(*(worker.announce(images[n::count]) for n, worker in enumerate(self._workers)))
 
-    async def verify(self, task: Task) -> str | None:
+    async def verify(self, task: Task, *, patient: bool = False) -> str | None:
         """See Worker.verify."""
         async with self._slots:
-            return await self._workers[self._least_loaded()].verify(task)
+            return await self._workers[self._least_loaded()].verify(task, patient=patient)
+
+    async def verify_twice(self, task: Task) -> str | None:
+        """`verify`, once more with more time where it took too long."""
+        try:
+            return await self.verify(task)
+        except VerificationTimeoutError:
+            return await self.verify(task, patient=True)
 
     async def run(self, plan: AttemptPlan) -> Trajectory:
         """One attempt, on the least loaded worker, once there is room."""

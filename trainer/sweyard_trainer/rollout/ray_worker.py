@@ -28,9 +28,9 @@ class WorkerActor:
         self._worker = await make_local_worker(self._spec, self._environment, self._index)
         await self._worker.start()
 
-    async def call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
         assert self._worker is not None, "start first"
-        return await getattr(self._worker, method)(*arguments)
+        return await getattr(self._worker, method)(*arguments, **options)
 
 
 class RayWorker:
@@ -52,8 +52,8 @@ class RayWorker:
     async def announce(self, images: Sequence[str]) -> None:
         await self._actor.call.remote("announce", list(images))
 
-    async def verify(self, task: Task) -> str | None:
-        fault: str | None = await self._actor.call.remote("verify", task)
+    async def verify(self, task: Task, *, patient: bool = False) -> str | None:
+        fault: str | None = await self._actor.call.remote("verify", task, patient=patient)
         return fault
 
     async def run(self, plan: AttemptPlan) -> Trajectory:

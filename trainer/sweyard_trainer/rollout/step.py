@@ -88,7 +88,7 @@ class StepScheduler:
             if not self._rules.verify_tasks or task_id in self._verified:
                 return task
             try:
-                fault = await self._pool.verify(task)
+                fault = await self._pool.verify_twice(task)
             except InfrastructureError as error:
                 failures += 1
                 if failures == VERIFICATION_FAILURES:

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EmbeddedEngine
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
+
+
+class VerificationTimeoutError(InfrastructureError):
+    """The tests took too long, which is no proof that the task is at fault."""
 
 
 class Worker(Protocol):
@@ -28,10 +33,10 @@ class Worker(Protocol):
         """See Runtime.announce."""
         ...
 
-    async def verify(self, task: Task) -> str | None:
+    async def verify(self, task: Task, *, patient: bool = False) -> str | None:
         """Why `task` cannot be trained on (gold patch fails, or empty patch passes), or None.
 
-        Raises InfrastructureError.
+        `patient` allows more time. Raises InfrastructureError, VerificationTimeoutError.
         """
         ...
 
@@ -67,8 +72,11 @@ class LocalWorker:
     async def announce(self, images: Sequence[str]) -> None:
         await self.bench.runtime.announce(list(images))
 
-    async def verify(self, task: Task) -> str | None:
-        gold, empty = await asyncio.gather(self.bench.grade(task, task.gold_patch), self.bench.grade(task, ""))
+    async def verify(self, task: Task, *, patient: bool = False) -> str | None:
+        grade = self.bench.grade_patiently if patient else self.bench.grade
+        gold, empty = await asyncio.gather(grade(task, task.gold_patch), grade(task, ""))
+        if gold.timed_out:
+            raise VerificationTimeoutError(FailureReason.ERROR, f"{task.id}: the tests took too long")
         if not gold.strict:
             return f"its gold patch does not pass: {'; '.join(gold.reasons) or gold.log[-200:]}"
         return "its tests pass without any change" if empty.official else None
