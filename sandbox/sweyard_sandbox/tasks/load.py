@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import logging
 import random
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +128,31 @@ def _split_of(task: Task) -> str:
 def _hub_rows(source: TaskSource) -> Iterable[dict[str, Any]]:
     try:
         import datasets  # type: ignore[import-untyped]
+        import httpx
     except ImportError as error:
         raise DatasetError(f"dataset {source.dataset!r} is on a hub: install `datasets`, or use a file") from error
-    rows: Iterable[dict[str, Any]] = datasets.load_dataset(source.dataset, split=source.split or HUB_SPLIT)
+    try:
+        with _hub_is_quiet():
+            rows: Iterable[dict[str, Any]] = datasets.load_dataset(source.dataset, split=source.split or HUB_SPLIT)
+    except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise DatasetError(
+            f"dataset {source.dataset!r} cannot be had from the hub ({cause}); check the name and the network, set "
+            f"HF_ENDPOINT to a mirror or HF_TOKEN for a private one, or name a local file as ./FILE.jsonl"
+        ) from error
     return rows
+
+
+@contextmanager
+def _hub_is_quiet() -> Iterator[None]:
+    """The hub's client tells each try again in a warning; what comes of it is said once, at the end."""
+    client = logging.getLogger("huggingface_hub")
+    level = client.level
+    client.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        client.setLevel(level)
 
 
 def adapt_rows(rows: Iterable[dict[str, Any]], schema: str, complain: Callable[[str], None]) -> Iterator[Task]:

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import logging
 import random
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,20 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
 def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DatasetError, match=sentence):
         load_tasks(TaskSource(**source), [base])
+
+
+def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    import datasets
+
+    def unreachable(name: str, *, split: str) -> None:
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
+        raise ConnectionError(f"Couldn't reach {name!r} on the Hub\nmore words")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(DatasetError, match=r"'owner/name' cannot be had.*HF_ENDPOINT.*local file") as caught:
+        load_tasks(TaskSource(dataset="owner/name"), [])
+    assert "\n" not in str(caught.value)
+    assert not caplog.records
 
 
 DAMAGED = {
