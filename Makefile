@@ -60,11 +60,11 @@ test-fast: venv ## Unit and property tests: no cluster, no root
 
 .PHONY: test-apiserver
 test-apiserver: venv ## Tests against a real API server (built and started by them)
-	$(PYTEST) -q -m "apiserver and not (slow or kubelet)"
+	$(PYTEST) -n 2 --dist loadgroup -q -m "apiserver and not (slow or kubelet)"
 
 .PHONY: test-kubelet
 test-kubelet: venv ## Tests on a real one-node cluster (built and started by them; Linux, root)
-	$(PYTEST) -q -m "kubelet and not slow"
+	$(PYTEST) -n 2 --dist loadgroup -q -m "kubelet and not slow"
 
 .PHONY: test-vllm
 test-vllm: venv ## Tests against a real vLLM server on CPU

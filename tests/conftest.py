@@ -1,4 +1,4 @@
-"""Clusters shared by the whole session, made on first use and removed at the end.
+"""Clusters of a session, one of each kind for each of its workers, made on first use and removed at the end.
 
 SWEYARD_TEST_API_SERVER and SWEYARD_TEST_CLUSTER name clusters of `python -m sweyard_cluster up --name NAME` to use
 instead, which saves their start while tests are written.
@@ -28,11 +28,18 @@ def cluster_tool() -> Tool:
     return Tool(Cache(cache_root(environment)), environment, Progress())
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`, tests of one folder go to one worker: they share what is dear to make."""
+    for item in items:
+        folder = "/".join(item.nodeid.split("/")[:2])
+        item.add_marker(pytest.mark.xdist_group(folder))
+
+
 @pytest.fixture(scope="session")
-def session_id(request: pytest.FixtureRequest) -> str:
-    """The same in all xdist workers of a session."""
-    worker = getattr(request.config, "workerinput", None)
-    return (worker["testrunuid"] if worker else uuid.uuid4().hex)[:8]
+def session_id() -> str:
+    """Another in each xdist worker: tests that remove the chart or its kinds would disturb those of the other."""
+    return uuid.uuid4().hex[:8]
 
 
 ClusterOf = Callable[[str, int], AbstractContextManager[TestCluster]]

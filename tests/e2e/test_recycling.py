@@ -3,20 +3,16 @@ is."""
 
 import asyncio
 import json
-import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.operator.pool.real_world import Process
-from tests.sandbox.contract.host_image import push_host_image
-from tests.sandbox.contract.pod_stock import fresh_namespace
+from tests.e2e.installation import Installation
 
 from sweyard_api.constants import ANNOTATION_RECYCLED, API_VERSION
-from sweyard_api.kinds import KINDS
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
@@ -56,12 +52,12 @@ DIRT = [
 
 
 class Yard:
-    """A pool that recycles, and an operator for it."""
+    """A pool that recycles."""
 
-    def __init__(self, cluster: TestCluster, namespace: str, image: str) -> None:
+    def __init__(self, installation: Installation, cluster: TestCluster) -> None:
         self.cluster = cluster
-        self.namespace = namespace
-        self.image = image
+        self.namespace = installation.make_namespace()
+        self.image = installation.task_image
 
     def get(self, what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.cluster.kubectl("-n", self.namespace, "get", what, "-o", "json"))
@@ -81,24 +77,18 @@ class Yard:
 
 
 @pytest.fixture(scope="module")
-def yard(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    cluster.install_kinds(*(CHECKOUT / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
-    image = push_host_image(cluster.tool.spec(cluster.name).addresses.registry)
-    with fresh_namespace(cluster) as namespace:
-        spec = {
-            "replicas": 1,
-            "warm": [{"image": image, "replicas": 1}],
-            "recycle": "verified",
-            "maxUses": 3,
-            "template": {"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "256Mi"}}},
-        }
-        pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "p"}, "spec": spec}
-        cluster.kubectl("-n", namespace, "apply", "-f", "-", input_text=json.dumps(pool))
-        log = tmp_path_factory.mktemp("operator") / "log"
-        process = Process(cluster.kubeconfig, namespace, log, leader_seconds=30)
-        process.start()
-        yield Yard(cluster, namespace, image)
-        process.end(signal.SIGTERM)
+def yard(installation: Installation, cluster: TestCluster) -> Yard:
+    yard = Yard(installation, cluster)
+    spec = {
+        "replicas": 1,
+        "warm": [{"image": yard.image, "replicas": 1}],
+        "recycle": "verified",
+        "maxUses": 3,
+        "template": {"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "256Mi"}}},
+    }
+    pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "p"}, "spec": spec}
+    cluster.kubectl("-n", yard.namespace, "apply", "-f", "-", input_text=json.dumps(pool))
+    return yard
 
 
 @pytest_asyncio.fixture
