@@ -166,6 +166,43 @@ def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:
     assert f"sweyard run -f t.yaml --output {tmp_path}" in told
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ("checkpoints/step-0", "to go on from the last checkpoint: "),
+        ("checkpoints/step-0.0a1b2c3d.partial", "there is no checkpoint yet; to start from the beginning: "),
+    ],
+    ids=["after the warm-up", "in the warm-up"],
+)
+def test_a_stopped_run_tells_where_it_would_go_on(tmp_path: Path, kept: str, told: str) -> None:
+    (tmp_path / kept).mkdir(parents=True)
+    (tmp_path / kept / "COMPLETE").touch()
+    assert f"stopped; {told}sweyard run" in run("raise SystemExit(143)", tmp_path)[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_signal_after_the_last_work_leaves_a_run_finished(
+    make_run: Callable[..., Path], number: signal.Signals
+) -> None:
+    code, told = run(f"{SUCCEEDS}\nimport os\nos.kill(os.getpid(), {number.value})", make_run())
+    assert code == 0
+    assert "Succeeded" in told
+    assert "stopped" not in told.lower()
+
+
+def test_a_trainer_that_only_has_to_end_is_not_asked_to_stop(tmp_path: Path) -> None:
+    process = start(f"{SUCCEEDS}\n{STOPS}", tmp_path)
+    told: list[str] = []
+    with forwarded_signals(process, told.append):
+        wait_until_ready(process)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert process.popen.poll() is None
+        os.kill(os.getpid(), signal.SIGINT)
+        process.popen.wait()
+    assert "the run is finished" in told[0]
+    assert not process.is_stopped
+
+
 def test_two_trainers_never_work_on_one_run(tmp_path: Path) -> None:
     process = start(STOPS, tmp_path)
     wait_until_ready(process)
@@ -250,4 +287,4 @@ def test_a_crash_is_told_without_the_ranks_that_pytorch_writes(tmp_path: Path) -
 @pytest.mark.parametrize(("script", "is_said"), [(CRASHES, True), (FAILS, False)], ids=["crash", "fault of the user"])
 def test_how_to_go_on_is_said_where_it_can_help(tmp_path: Path, script: str, is_said: bool) -> None:
     script = script if is_said else script.replace("sys.exit(", "print(") + "; sys.exit(2)"
-    assert ("to go on from the last checkpoint" in run(script, tmp_path)[1]) is is_said
+    assert ("sweyard run -f t.yaml" in run(script, tmp_path)[1]) is is_said

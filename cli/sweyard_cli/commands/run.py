@@ -50,10 +50,14 @@ def run(
 def _run_here(
     document: dict[str, Any], file: Path, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool
 ) -> None:
+    from sweyard_cli.local.finished import is_finished, show_finished
     from sweyard_cli.local.run import run_locally
     from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
 
     console = make_console()
+    if is_finished(document, output):
+        show_finished(file, output, console)
+        return
     command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output)
     if not watch:

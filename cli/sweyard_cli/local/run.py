@@ -22,6 +22,13 @@ def run_command(file: Path, output: Path) -> str:
     return f"{program()} run -f {file} --output {output}"
 
 
+def how_to_go_on(file: Path, output: Path) -> str:
+    """The command, and where it begins: before the warm-up's end there is no checkpoint."""
+    if any((output / "checkpoints").glob("step-*[0-9]/COMPLETE")):
+        return f"to go on from the last checkpoint: {run_command(file, output)}"
+    return f"there is no checkpoint yet; to start from the beginning: {run_command(file, output)}"
+
+
 def run_locally(
     process: TrainerProcess,
     name: str,
@@ -36,12 +43,12 @@ def run_locally(
     with forwarded_signals(process, lambda text: console.print(text, markup=False)):
         follow(LocalRunSource(name, output, process), console, poll_seconds=poll_seconds, sleep=time.sleep)
     if process.is_stopped:
-        console.print(f"stopped; to go on from the last checkpoint: {run_command(file, output)}", markup=False)
+        console.print(f"stopped; {how_to_go_on(file, output)}", markup=False)
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
         if process.exit_code != USER_FAULT:
-            console.print(f"to go on from the last checkpoint: {run_command(file, output)}", markup=False)
+            console.print(how_to_go_on(file, output), markup=False)
     else:
         show_ending(output, console, next_commands)
     return process.exit_code

@@ -11,6 +11,7 @@ from types import FrameType
 
 from sweyard_cli.local.lock import lock
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
+from sweyard_cli.results.files import read_json
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROGRESS_FILE = "progress.json"
@@ -25,9 +26,10 @@ class TrainerProcess:
         """Raises UserError if another process is at work in `output`."""
         output.mkdir(parents=True, exist_ok=True)
         self.log = output / LOG_FILE
+        self._progress = output / PROGRESS_FILE
         with lock(output) as held, self.log.open("ab") as log:
             self._log_begin = log.tell()
-            self.report_before = modified_at(output / PROGRESS_FILE)
+            self.report_before = modified_at(self._progress)
             """When an earlier life last wrote its progress, in nanoseconds; 0 if none did."""
             self.popen = subprocess.Popen(
                 command,
@@ -47,14 +49,23 @@ class TrainerProcess:
         os.killpg(self.popen.pid, signal.SIGKILL)
 
     @property
+    def is_finished(self) -> bool:
+        """All work of the run is done and written; the process may still be ending."""
+        if modified_at(self._progress) == self.report_before:
+            return False
+        return read_json(self._progress).get("phase") == "finished"
+
+    @property
     def is_stopped(self) -> bool:
-        """It ended because it was asked to."""
-        return self.popen.poll() in STOPPED_CODES
+        """It ended because it was asked to, with work left."""
+        return self.popen.poll() in STOPPED_CODES and not self.is_finished
 
     @property
     def exit_code(self) -> int:
-        """As a shell gives it; only after the end."""
+        """As a shell gives it; only after the end. A signal that comes when the work is done changes nothing."""
         code = self.popen.wait()
+        if code in (*STOPPED_CODES, -signal.SIGKILL) and self.is_finished:
+            return 0
         return code if code >= 0 else 128 - code
 
     def reason(self) -> str:
@@ -103,7 +114,10 @@ def forwarded_signals(process: TrainerProcess, say: Callable[[str], None]) -> It
             process.kill()
             return
         asked = True
-        say("stopping: the trainer takes a checkpoint first; once more to end it at once")
+        if process.is_finished:
+            say("the run is finished, the trainer only has to end; once more to end it at once")
+            return
+        say("stopping: the trainer takes a checkpoint first, if there are weights to keep; once more to end it at once")
         process.stop()
 
     before = {number: signal.signal(number, handle) for number in FORWARDED}

@@ -1,0 +1,57 @@
+"""`sweyard run` on the directory of a run that has ended."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweyard_cli.local.finished import free_neighbour, is_finished
+from sweyard_cli.local.lock import lock
+
+
+def test_a_finished_run_is_told_with_its_figures_and_starts_nothing(
+    sweyard: Callable[..., Any], make_run: Callable[..., Path], run_file: Path
+) -> None:
+    directory = make_run()
+    result = sweyard("run", "-f", run_file, "--output", directory)
+    told = "".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert "already finished" in result.stdout
+    assert "50 %" in result.stdout
+    assert f"run-f{run_file}--output{directory}-2#beginanew" in told
+    assert not (directory / "run.log").exists()
+
+
+def document_of(run_file: Path, **spec: Any) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(run_file.read_text())
+    document["spec"] |= spec
+    return document
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "finished"),
+    [("finished", {}, True), ("rl", {}, False), ("finished", {"seed": 99}, False)],
+    ids=["this run at its end", "under way", "a run of another config"],
+)
+def test_only_the_same_run_at_its_end_is_finished(
+    make_run: Callable[..., Path], run_file: Path, phase: str, changes: dict[str, Any], finished: bool
+) -> None:
+    directory = make_run(progress={"phase": phase})
+    assert is_finished(document_of(run_file, **changes), directory) is finished
+
+
+def test_a_run_that_a_process_still_ends_is_not_finished(make_run: Callable[..., Path], run_file: Path) -> None:
+    directory = make_run()
+    with lock(directory):
+        assert not is_finished(document_of(run_file), directory)
+
+
+def test_a_directory_that_is_not_there_holds_no_finished_run(tmp_path: Path, run_file: Path) -> None:
+    assert not is_finished(document_of(run_file), tmp_path / "none")
+
+
+def test_a_new_run_is_offered_a_directory_that_is_free(tmp_path: Path) -> None:
+    (tmp_path / "tiny-2").mkdir()
+    assert free_neighbour(tmp_path / "tiny") == tmp_path / "tiny-3"
