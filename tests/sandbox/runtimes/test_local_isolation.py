@@ -132,7 +132,9 @@ async def test_daemons_stay_until_the_end_and_zombies_do_not(sandbox: Sandbox) -
     zombies = "grep -l 'State:.Z' /proc/[0-9]*/status | wc -l"
     for _ in range(100):
         await sandbox.run("sleep 300 & (sh -c 'true &' &)", timeout_seconds=10)
-    assert (await sandbox.run("pgrep -c sleep", timeout_seconds=10)).text == "100\n"
+    # The last one is a shell until it has become `sleep`.
+    settled = "for turn in $(seq 50); do [ $(pgrep -c sleep) = 100 ] && break; sleep 0.1; done; pgrep -c sleep"
+    assert (await sandbox.run(settled, timeout_seconds=30)).text == "100\n"
     await sandbox.run("pkill sleep; sleep 0.1", timeout_seconds=10)
     assert (await sandbox.run(zombies, timeout_seconds=10)).text == "0\n"
 
