@@ -89,7 +89,7 @@ ROLLOUT_POOL = Kind(
         Column("Claimed", ".status.claimed", "integer", "Held by a living holder."),
         Column("Starting", ".status.starting", "integer", "Not yet ready."),
         Column("Demand", ".status.demand", "integer", "Asked for."),
-        Column("Healthy", _condition("Ready"), "string", "Whether the pool keeps up."),
+        Column("Health", _condition("Degraded", "reason"), "string", "Healthy, or what its sandboxes suffer from."),
         _AGE,
         Column("Terminating", ".status.terminating", "integer", "Being deleted.", wide=True),
         Column("Reason", _condition("Ready", "reason"), "string", "Why it does or does not keep up.", wide=True),

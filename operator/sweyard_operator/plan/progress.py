@@ -28,6 +28,12 @@ def silent_since(status: Mapping[str, Any], attempt: int, now: datetime) -> date
     return last if now - last > SILENCE else None
 
 
+def has_reported_its_end(status: Mapping[str, Any], attempt: int) -> bool:
+    """Whether this attempt's trainer says that all work is done."""
+    report = status.get("trainer") or {}
+    return report.get("attempt") == attempt and report.get("phase") == "finished"
+
+
 def is_evaluating(status: Mapping[str, Any], attempt: int) -> bool:
     """Whether this attempt's trainer says that it evaluates."""
     report = status.get("trainer") or {}

@@ -6,6 +6,7 @@ from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import TrainerJob
 from sweyard_operator.plan.pod_troubles import failed_create, summarize_troubles
+from sweyard_operator.plan.progress import has_reported_its_end
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
 from sweyard_operator.plan.stage import Stage
@@ -44,4 +45,6 @@ def _running(run: RunContext, snapshot: RunSnapshot, job: TrainerJob) -> Stage:
         trouble = failed_create(job.warning, "trainer")
     if trouble is not None:
         return Stage(_KIND, False, trouble.reason, trouble.message)
+    if has_reported_its_end(snapshot.status, job.attempt):  # pods that end are not Ready before they have Succeeded
+        return Stage(_KIND, True, Reason.RUNNING, f"attempt {job.attempt}: its work is done, its pods end")
     return Stage(_KIND, False, Reason.STARTING, f"attempt {job.attempt}: {running} of {wanted} pods run")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sweyard_api.constants import ANNOTATION_HOLDER
+from sweyard_api.kinds import ROLLOUT_POOL
 from sweyard_operator.resources import PODS
 
 IMAGE = "registry.test/task:1"
@@ -128,6 +129,25 @@ def test_an_image_that_cannot_be_pulled_says_so_and_holds_nothing_back(play: Cal
         await world.until(lambda: world.status().get("failures", {}).get("ImagePull", 0) == 2, 120)
         world.nodes.unpullable = {}
         await world.until(lambda: world.status()["ready"] == 4, 600)
+
+    play(story)
+
+
+def test_the_column_of_health_names_trouble_that_nobody_waits_for(play: Callable[..., None]) -> None:
+    column = next(column for column in ROLLOUT_POOL.columns if column.name == "Health")
+    assert column.path == '.status.conditions[?(@.type=="Degraded")].reason'
+
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=2, warm=[])
+        await world.until(lambda: "conditions" in world.status())
+        assert world.condition("Degraded")["reason"] == "Healthy"
+        world.nodes.unpullable = {OTHER: "manifest unknown: no such tag"}
+        world.join("holder", [OTHER])
+        await world.until(lambda: world.condition("Degraded")["reason"] == "ImagePull", 30)
+        world.announce("holder", [])
+        await world.until(lambda: world.condition("Ready")["status"] == "True", 30)
+        assert len(world.pods(image=OTHER)) == 1
+        assert world.condition("Degraded")["reason"] == "ImagePull"
 
     play(story)
 

@@ -301,3 +301,18 @@ def test_under_a_trainer_only_trouble_makes_sandboxes_unready(running: Make, rea
     pool["status"] = {"conditions": [condition]}
     world.settle()
     assert world.condition("SandboxesReady")["status"] == ready
+
+
+@pytest.mark.parametrize("phase", ["finished", "rl"])
+def test_pods_that_end_when_all_work_is_done_are_no_step_back(running: Make, phase: str) -> None:
+    world = running()
+    world.run_gang(0)
+    world.report(0, phase=phase)
+    world.step()
+    for pod in world.pods.values():
+        if pod["metadata"]["name"].startswith("demo-trainer-0"):
+            pod["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "PodCompleted"}]
+    world.step()
+    is_done = phase == "finished"
+    assert world.run["status"]["phase"] == ("Running" if is_done else "Starting")
+    assert world.condition("TrainerReady")["status"] == str(is_done)
