@@ -3,12 +3,12 @@
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.bundle import harness_zip
-from sweyard_sandbox.grading.canary import Canary, make_canaries
+from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.protect import Kept, keep_work
 from sweyard_sandbox.grading.sealed import acquire_sealed
@@ -94,7 +94,7 @@ def judge(
     required: Sequence[str], canaries: Sequence[Canary], report: dict[str, Any], kept: Kept, seconds: float
 ) -> Grade:
     """Both verdicts from the harness's report."""
-    notes = "".join(f"left out: {dropped}\n" for dropped in kept.dropped)
+    notes = "".join(f"left out: {dropped}\n" for dropped in kept.dropped) + _canary_note(canaries, report)
     if "failed" in report:
         reason = f"{report['failed']}: {report['message']}"
         tests = {test: TestStatus.MISSING for test in required}
@@ -107,6 +107,15 @@ def judge(
     reasons = _reasons(tests, canaries, report, records)
     log = notes + str(report["log"])[-LOG_CHARACTERS:]
     return Grade(official, official and not reasons, tuple(reasons), tests, log, seconds, bool(report["timed_out"]))
+
+
+def _canary_note(canaries: Sequence[Canary], report: Mapping[str, Any]) -> str:
+    """The log is the test runner's own, with our canaries in it and in its counts."""
+    shown = [f"Case{canary.name}" for canary in canaries if canary.name in str(report.get("log", ""))]
+    if not shown:
+        return ""
+    count = len(shown) * len(MUST_FAIL)
+    return f"of the failures below, the {count} of {' and '.join(shown)} are the grader's own: they must fail\n"
 
 
 def _status(reports: Sequence[tuple[str, str]]) -> TestStatus:
