@@ -19,6 +19,8 @@ from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
 from sweyard_sandbox.tasks.task import Task
 
 HUB_SPLIT = "train"
+EXAMPLE_PACKAGE = "cachetools==6.2.0"
+"""Whose own tests pass, and cover enough for the maker's default numbers."""
 DEFAULT_BASE_DIRECTORIES = (Path("/datasets"), Path.home() / ".cache" / "sweyard" / "datasets")
 
 
@@ -73,7 +75,12 @@ def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
     if "/" in name:
         return None
     looked = ", ".join(str(base / name) for base in base_directories)
-    raise DatasetError(f"dataset {name!r} is not in {looked}; make it with `{program()} tasks make --name {name}`")
+    raise DatasetError(f"dataset {name!r} is not in {looked}; make it, with a source: `{make_command(name)}`")
+
+
+def make_command(name: str) -> str:
+    """What makes a data set of that name."""
+    return f"{program()} tasks make --name {name} --package {EXAMPLE_PACKAGE}"
 
 
 def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:

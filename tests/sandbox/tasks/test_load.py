@@ -12,8 +12,9 @@ import pytest
 
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
+from sweyard_sandbox.tasks.command import parser
 from sweyard_sandbox.tasks.config_map import DatasetTooLargeError, to_config_map
-from sweyard_sandbox.tasks.load import DatasetError, adapt_rows, load_tasks
+from sweyard_sandbox.tasks.load import EXAMPLE_PACKAGE, DatasetError, adapt_rows, load_tasks, make_command
 from sweyard_sandbox.tasks.task import Task
 
 
@@ -74,7 +75,7 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ({"dataset": "absent"}, "sweyard tasks make --name absent"),
+        ({"dataset": "absent"}, "sweyard tasks make --name absent --package cachetools=="),
         ({"dataset": "./absent"}, "no such file"),
         ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
         ({"dataset": "demo", "repositories": ["x"]}, "leaves none"),
@@ -85,6 +86,11 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
 def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DatasetError, match=sentence):
         load_tasks(TaskSource(**source), [base])
+
+
+def test_the_command_told_for_an_absent_data_set_names_a_source() -> None:
+    arguments = parser().parse_args(make_command("absent").split()[3:])
+    assert (arguments.name, arguments.package) == ("absent", [EXAMPLE_PACKAGE])
 
 
 def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
