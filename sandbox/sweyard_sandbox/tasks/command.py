@@ -3,9 +3,13 @@
 import argparse
 import os
 import re
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
@@ -94,10 +98,25 @@ def run(arguments: argparse.Namespace) -> Path:
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
     out: Path = arguments.out or cache / "datasets" / arguments.name
     telling = Telling(sys.stderr, time.monotonic)
-    tasks = make_dataset(out, seen, unseen, options, telling)
+    with _termination_as_exit():
+        tasks = make_dataset(out, seen, unseen, options, telling)
     telling.end()
     print(f"{len(tasks)} tasks in {out}")
     return out
+
+
+@contextmanager
+def _termination_as_exit() -> Iterator[None]:
+    """SIGTERM ends the block like an interrupt does, so that processes and temporary folders go with it."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def main() -> None:

@@ -61,7 +61,6 @@ def make_dataset(
 
     Raises SourceError where a package has no suite that passes, or yields fewer tasks than asked for.
     """
-    out.mkdir(parents=True, exist_ok=True)
     tasks: list[Task] = []
     for sources, splits in ((packages, ("train", "heldout")), (unseen, ("unseen",))):
         for number, source in enumerate(sources):
@@ -101,6 +100,7 @@ def _tasks_of(
     progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
     mutations = candidates(source.root, suite, options)
     split_of = split_functions(mutations, options.seed, tuple(quotas))
+    out.mkdir(parents=True, exist_ok=True)  # not before there is something to keep
     journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version} {suite.runner}")
     counts: Counter[str] = Counter()
     per_function: Counter[str] = Counter()
@@ -207,17 +207,20 @@ def _verified(
             jobs, mp_context=context, initializer=prepare_worker, initargs=(suite.runner, folder)
         ) as pool,
     ):
-        for mutation in mutations:
-            if not wanted(mutation):
-                continue
-            known = journal.get(mutation)
-            tests = tuple(suite.covering(mutation.path, mutation.function_line))
-            work = Work(source.root, suite.runner, suite.python_path, mutation, tests)
-            waiting.append((mutation, known or pool.submit(verify, work)))
-            while len(waiting) >= jobs * AHEAD_PER_JOB:
+        try:
+            for mutation in mutations:
+                if not wanted(mutation):
+                    continue
+                known = journal.get(mutation)
+                tests = tuple(suite.covering(mutation.path, mutation.function_line))
+                work = Work(source.root, suite.runner, suite.python_path, mutation, tests)
+                waiting.append((mutation, known or pool.submit(verify, work)))
+                while len(waiting) >= jobs * AHEAD_PER_JOB:
+                    yield _settled(*waiting.popleft(), journal)
+            while waiting:
                 yield _settled(*waiting.popleft(), journal)
-        while waiting:
-            yield _settled(*waiting.popleft(), journal)
+        finally:  # an interrupt waits for what is under way alone
+            pool.shutdown(cancel_futures=True)
 
 
 def _settled(mutation: Mutation, verdict: "Verdict | Future[Verdict]", journal: Journal) -> tuple[Mutation, Verdict]:

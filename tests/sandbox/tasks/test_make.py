@@ -1,6 +1,11 @@
 """Tasks from a local repository: verified by the real grader, deterministic, resumable."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +177,33 @@ def test_source_without_a_passing_suite_says_so(tmp_path: Path, files: dict[str,
 def test_wrong_command_says_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
     with pytest.raises(SourceError, match=sentence):
         run(parser().parse_args(["--name", "x", "--cache", str(tmp_path), *arguments]))
+
+
+def test_a_source_without_tests_leaves_no_data_set(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "core.py").write_text("x = 1\n")
+    command = ["--name", "x", "--cache", str(tmp_path / "cache"), "--repo", str(tmp_path / "bare")]
+
+    with pytest.raises(SourceError, match="no test files"):
+        run(parser().parse_args(command))
+    assert not (tmp_path / "cache" / "datasets").exists()
+
+
+def test_a_making_that_is_terminated_leaves_no_temporary_folder(
+    tmp_path: Path, repositories: tuple[Path, Path]
+) -> None:
+    command = [sys.executable, "-m", "sweyard_sandbox.tasks.make", "--name", "x", "--cache", str(tmp_path / "cache")]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [*command, "--repo", str(repositories[0]), "--train", "500"], env={**os.environ, "TMPDIR": str(temporary)}
+    ) as process:
+        while not list(temporary.glob("sweyard-verify-*/*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
+    assert not list(temporary.glob("sweyard-*"))
 
 
 def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
