@@ -53,8 +53,8 @@ fmt: venv ## Format and mend what can be mended
 .PHONY: test
 test: lint ## All tests: 40 min cold, 15 min warm, 2 cores, root
 	@# Two at a time: one that computes beside one that waits for pods or for a model.
-	$(MAKE) --jobs=2 --output-sync=line --no-print-directory test-fast test-kubelet
-	$(MAKE) --jobs=2 --output-sync=line --no-print-directory test-apiserver test-vllm
+	$(MAKE) --jobs=2 --no-print-directory test-fast test-kubelet
+	$(MAKE) --jobs=2 --no-print-directory test-apiserver test-vllm
 	@echo "all tests passed"
 
 .PHONY: test-fast
