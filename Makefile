@@ -51,10 +51,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: lint ## All tests: 40 min cold, 15 min warm, 2 cores, root
-	@# Two at a time: one that computes beside one that waits for pods or for a model.
-	$(MAKE) --jobs=2 --no-print-directory test-fast test-kubelet
-	$(MAKE) --jobs=2 --no-print-directory test-apiserver test-vllm
+test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min cold, 20 min warm, 2 cores, root
 	@echo "all tests passed"
 
 .PHONY: test-fast
