@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweyard_api.program import program
 from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.run import run_locally
@@ -163,7 +164,7 @@ def test_signals_are_as_they_were_afterwards(tmp_path: Path) -> None:
 def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:
     code, told = run("raise SystemExit(143)", tmp_path)
     assert code == 143
-    assert f"sweyard run -f t.yaml --output {tmp_path}" in told
+    assert f"{program()} run -f t.yaml --output {tmp_path}" in told
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:
 def test_a_stopped_run_tells_where_it_would_go_on(tmp_path: Path, kept: str, told: str) -> None:
     (tmp_path / kept).mkdir(parents=True)
     (tmp_path / kept / "COMPLETE").touch()
-    assert f"stopped; {told}sweyard run" in run("raise SystemExit(143)", tmp_path)[1]
+    assert f"stopped; {told}{program()} run" in run("raise SystemExit(143)", tmp_path)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)

@@ -1,6 +1,7 @@
 """`make clean-cache` removes what was cached, and nothing that is still in use."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +14,11 @@ CHECKOUT = Path(__file__).parents[2]
 def make(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     shutil.copy(CHECKOUT / "Makefile", folder)
     command = ["make", *arguments, f"CACHE={folder / 'cache'}"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # What the make that runs the tests hands on is not for this one.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

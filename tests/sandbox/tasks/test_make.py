@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -193,17 +194,16 @@ def test_a_making_that_is_terminated_leaves_no_temporary_folder(
     tmp_path: Path, repositories: tuple[Path, Path]
 ) -> None:
     command = [sys.executable, "-m", "sweyard_sandbox.tasks.make", "--name", "x", "--cache", str(tmp_path / "cache")]
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    with subprocess.Popen(
-        [*command, "--repo", str(repositories[0]), "--train", "500"], env={**os.environ, "TMPDIR": str(temporary)}
-    ) as process:
-        while not list(temporary.glob("sweyard-verify-*/*")):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.terminate()
-        assert process.wait() == 128 + signal.SIGTERM
-    assert not list(temporary.glob("sweyard-*"))
+    # Sockets lie in it, whose names may not be as long as those of the test's own directory.
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {**os.environ, "TMPDIR": temporary}
+        with subprocess.Popen([*command, "--repo", str(repositories[0]), "--train", "500"], env=environment) as process:
+            while not list(Path(temporary).glob("sweyard-verify-*/*")):
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.terminate()
+            assert process.wait() == 128 + signal.SIGTERM
+        assert not list(Path(temporary).glob("sweyard-*"))
 
 
 def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
