@@ -52,6 +52,9 @@ GATEWAY_ADMIN_PORT = 8001
 ENGINE_PORT = 8000
 METRICS_PORT = 9090
 
+EXIT_CODE_USER_FAULT = 2
+"""Of a trainer's process: not to be started again, since the same would happen."""
+
 
 def config_map_name(run: str) -> str:
     """ConfigMap with the resolved config of a run."""

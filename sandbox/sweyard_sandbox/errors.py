@@ -4,10 +4,21 @@ Everything that is not `InfrastructureError` and escapes an attempt is a bug of 
 """
 
 from enum import StrEnum
+from typing import Any
 
 
 class SweyardError(Exception):
-    """Root of what this package raises on purpose."""
+    """Root of what this package raises on purpose. Crosses processes as it is, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[SweyardError], arguments: tuple[Any, ...], state: dict[str, Any]) -> SweyardError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments  # an OSError leaves them to its constructor
+    error.__dict__.update(state)
+    return error
 
 
 class FailureReason(StrEnum):
@@ -73,8 +84,8 @@ class InfrastructureError(SweyardError):
 
 
 class SandboxEndedError(InfrastructureError):
-    """What ran in the sandbox ended it. The one failure of a sandbox that is never retried or masked: else work that is
-    bound to fail could choose not to be scored."""
+    """What ran in the sandbox ended it. Of an agent's or a graded sandbox that is scored, not retried and masked: else
+    work that is bound to fail could choose not to be."""
 
     def __init__(self) -> None:
         super().__init__(FailureReason.ENDED_FROM_WITHIN, "what ran in the sandbox ended its first process")

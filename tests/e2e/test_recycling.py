@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(300)]
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 90.0
 LITTER = """
-for file in /etc/hosts /dev/shm/litter /dev/shm/.litter /tmp/litter /root/litter /bin/cat; do
+for file in /etc/hosts /dev/shm/litter /dev/shm/.litter /tmp/litter ~/litter /bin/cat; do
   mkdir -p ${file%/*} && echo litter >>$file
 done
 chmod 600 /etc/hosts
@@ -124,7 +124,7 @@ async def test_nothing_of_a_use_is_left_for_the_next_one(yard: Yard, pool: Pool)
     assert not [path for path in upper_layer(shell).rglob("*") if "litter" in path.name or path.name == "cat"]
     second, again = await claim(yard, pool)
     assert again["metadata"]["uid"] == pod["metadata"]["uid"]
-    found = await second.run("cat /etc/hosts /dev/shm/litter /tmp/litter /root/litter; ls /dev/shm", timeout_seconds=30)
+    found = await second.run("cat /etc/hosts /dev/shm/litter /tmp/litter ~/litter; ls /dev/shm", timeout_seconds=30)
     assert "litter\n" not in found.text.replace("No such file", "")
     assert "broken" not in found.text
     assert "litter" not in (await second.run("tail -c 99 /bin/cat", timeout_seconds=30)).text

@@ -8,13 +8,14 @@ import signal
 import sys
 from pathlib import Path
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
-from sweyard_trainer.exit_codes import DONE, USER_FAULT, exit_code_of
+from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import tell_why
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
@@ -49,7 +50,7 @@ def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     except (SweyardError, InvalidSpecError) as error:
         logging.error("%s", error)
         code = exit_code_of(error)
-        if code == USER_FAULT:
+        if code == EXIT_CODE_USER_FAULT:
             tell_why(str(error))
     finally:
         gang.leave_mark(mark, code)

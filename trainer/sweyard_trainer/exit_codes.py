@@ -1,5 +1,6 @@
 """What the exit code of a trainer process says; see docs/architecture.md."""
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.problem import InvalidSpecError
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.errors import StoppedError
@@ -7,8 +8,6 @@ from sweyard_trainer.errors import StoppedError
 DONE = 0
 FAILED = 1
 """Restarted from the last checkpoint, within the budget."""
-USER_FAULT = 2
-"""Not restarted: the same would happen again."""
 STOPPED = 143
 
 
@@ -17,5 +16,5 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, StoppedError):
         return STOPPED
     if isinstance(error, InvalidSpecError) or (isinstance(error, SweyardError) and isinstance(error, ValueError)):
-        return USER_FAULT
+        return EXIT_CODE_USER_FAULT
     return FAILED

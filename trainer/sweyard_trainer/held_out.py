@@ -52,8 +52,8 @@ class HeldOut:
         for task, failure in zip(unknown, first, strict=True):
             if failure is not None and (again := await self._verify(task, patient=True)) is not None:  # alone
                 unsure[task.id] = again
-        faulty = self._state.eval_set_aside
-        aside = {task.id: faulty.get(task.id) or unsure[task.id] for task in tasks if task.id in {*faulty, *unsure}}
+        causes = {**unsure, **self._state.eval_set_aside}
+        aside = {task.id: causes[task.id] for task in tasks if task.id in causes}
         if aside:
             logger.error("%d of %d held-out tasks are set aside: %s", len(aside), len(tasks), _by_cause(aside))
         return aside

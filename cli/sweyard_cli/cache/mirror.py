@@ -111,7 +111,15 @@ class Skopeo:
     def digest(self, image: str) -> str | None:
         """Of what a registry has under this name; None if it has nothing or does not answer."""
         verify = f"--tls-verify={str(not self.insecure).lower()}"
-        command = [self.program, "inspect", "--no-tags", verify, "--format", "{{.Digest}}", f"docker://{_plain(image)}"]
+        command = [
+            self.program,
+            "inspect",
+            "--no-tags",
+            verify,
+            "--format",
+            "{{.Digest}}",
+            f"docker://{normalize(image)}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
 
@@ -119,13 +127,8 @@ class Skopeo:
         """With its digest, for every platform. Raises CopyError."""
         verify = f"--dest-tls-verify={str(not self.insecure).lower()}"
         options = ["--all", "--preserve-digests", "--retry-times", str(_RETRIES), verify]
-        command = [self.program, "copy", *options, f"docker://{_plain(source)}", f"docker://{_plain(target)}"]
+        command = [self.program, "copy", *options, f"docker://{normalize(source)}", f"docker://{normalize(target)}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"skopeo ended with {done.returncode}"]
             raise CopyError(last[0])
-
-
-def _plain(image: str) -> str:
-    """In full; skopeo takes a tag or a digest, not both."""
-    return normalize(image)

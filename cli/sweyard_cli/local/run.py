@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.program import program
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
@@ -13,8 +14,6 @@ from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
 
 POLL_SECONDS = 1.0
-USER_FAULT = 2
-"""The trainer's exit code where starting it again would end in the same way."""
 
 
 def run_command(file: Path, output: Path) -> str:
@@ -47,7 +46,7 @@ def run_locally(
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
-        if process.exit_code != USER_FAULT:
+        if process.exit_code != EXIT_CODE_USER_FAULT:
             console.print(how_to_go_on(file, output), markup=False)
     else:
         show_ending(output, console, next_commands)

@@ -7,11 +7,13 @@ says "clean" where only the kubelet of this container's own life looks (a termin
 
 from typing import Any
 
+from sweyard_operator.build.resolver import RESOLV_CONF
+
 DIRTY_EXIT_CODE = 77
 """Process 1 found what it may not; the termination message is a word and what was found."""
 
 _CHECK = """\
-dirty() { printf %s "$1: $2" >/dev/termination-log; exit 77; }
+dirty() { printf %s "$1: $2" >/dev/termination-log; exit $dirty; }
 rm -rf /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?*
 for left in /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?* /dev/mqueue/* /dev/mqueue/.[!.]* /dev/mqueue/..?*; do
   if [ -e "$left" ] || [ -L "$left" ]; then dirty SharedMemory "$left"; fi
@@ -22,8 +24,7 @@ for table in sysvipc/shm sysvipc/sem sysvipc/msg net/tcp net/tcp6; do
 done
 host=$(cat /proc/sys/kernel/hostname)
 [ "$(cat /etc/hostname)" = "$host" ] || dirty Files /etc/hostname
-[ "$(cat /etc/resolv.conf)" = "nameserver 127.0.0.1
-options timeout:1 attempts:1" ] || dirty Files /etc/resolv.conf
+[ "$(cat /etc/resolv.conf)" = "$resolv_conf" ] || dirty Files /etc/resolv.conf
 left=$(grep -v -x -e '# Kubernetes-managed hosts file.' -e '127.0.0.1.localhost' -e '::1.localhost[-a-z0-9 ]*' \
   -e 'fe00::[012]*.ip6-[a-z]*' -e "[0-9a-f.:]*.$host" /etc/hosts)
 [ -z "$left" ] || dirty Files "/etc/hosts: $left"
@@ -42,6 +43,7 @@ sys.exit(3 * any(name[:5] in ("user.", "syste") for path in sys.argv[1:] for nam
 fi
 echo clean >/dev/termination-log
 """
+_GIVEN = f"dirty={DIRTY_EXIT_CODE}\nresolv_conf='{RESOLV_CONF}'\n"
 _IS_CLEAN = 'read -r said </dev/termination-log && [ "$said" = clean ]'
 _PATIENCE_SECONDS = 60
 
@@ -50,4 +52,4 @@ def with_check(container: dict[str, Any]) -> dict[str, Any]:
     """`container` such that it is Ready only after the check; its command is `/bin/sh -c SCRIPT`."""
     *shell, script = container["command"]
     probe = {"exec": {"command": [*shell, _IS_CLEAN]}, "periodSeconds": 1, "failureThreshold": _PATIENCE_SECONDS}
-    return {**container, "command": [*shell, _CHECK + script], "startupProbe": {**probe, "timeoutSeconds": 5}}
+    return {**container, "command": [*shell, _GIVEN + _CHECK + script], "startupProbe": {**probe, "timeoutSeconds": 5}}

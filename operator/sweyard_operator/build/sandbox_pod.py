@@ -21,6 +21,7 @@ from sweyard_api.constants import (
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.build.overrides import merge_pod_spec
 from sweyard_operator.build.reset_check import with_check
+from sweyard_operator.build.resolver import DNS_CONFIG
 from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.plan.slots import pod_name
 from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_reference
@@ -105,12 +106,8 @@ def _build_pod_spec(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        # No names: a resolver that does not exist, and no second try.
         "dnsPolicy": "None",
-        "dnsConfig": {
-            "nameservers": ["127.0.0.1"],
-            "options": [{"name": "timeout", "value": "1"}, {"name": "attempts", "value": "1"}],
-        },
+        "dnsConfig": DNS_CONFIG,
         "tolerations": [*lost, *template.tolerations],
     }
     optional = {

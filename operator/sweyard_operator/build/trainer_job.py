@@ -4,6 +4,7 @@ from typing import Any
 
 from sweyard_api.constants import (
     ENGINE_PORT,
+    EXIT_CODE_USER_FAULT,
     GATEWAY_ADMIN_PORT,
     GATEWAY_PORT,
     METRICS_PORT,
@@ -33,7 +34,6 @@ from sweyard_operator.build.run_context import (
 from sweyard_operator.resources import Manifest
 
 CONTAINER_TRAINER = "trainer"
-EXIT_CODE_USER_FAULT = 2
 TERMINATION_GRACE_PERIOD_SECONDS = 300
 """Time for a checkpoint after SIGTERM."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
-from sweyard_operator.cache_agent.disk import SETTLE_SECONDS, Needs, Reservation, disk_ratio, expect_freed, expect_needs
+from sweyard_operator.cache_agent.disk import (
+    NO_NEEDS,
+    SETTLE_SECONDS,
+    Reservation,
+    disk_ratio,
+    expect_freed,
+    expect_needs,
+)
 from sweyard_operator.cache_agent.held import is_held
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
 from sweyard_operator.cache_agent.plan import NodePlan, NodeState, on_demand, plan_node
@@ -132,7 +139,7 @@ class CacheAgent:
             pulling=frozenset(self._pulls),
             not_before={image: failure.not_before for image, failure in self._failures.items()},
             last_used=dict(self._last_used),
-            needs=Needs({}, 0) if budget is None else expect_needs(missing, manifests, there, budget, ratio),
+            needs=NO_NEEDS if budget is None else expect_needs(missing, manifests, there, budget, ratio),
             frees={} if budget is None else expect_freed({*self._pulled, *held}, manifests, held),
             reserved_bytes=sum(one.num_bytes for one in self._reservations.values()),
             unasked=frozenset(

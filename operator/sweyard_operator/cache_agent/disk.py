@@ -42,6 +42,9 @@ class Needs:
     """What all of them would, layers that they share once."""
 
 
+NO_NEEDS = Needs({}, 0)
+
+
 def expect_needs(
     images: Iterable[str], manifests: Manifests, present: Iterable[str], budget_bytes: int, ratio: float
 ) -> Needs:

@@ -35,5 +35,5 @@ def unseal(text: str) -> str:
         return text
     try:
         return gzip.decompress(base64.b64decode(text, validate=True)).decode()
-    except (OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"neither JSON nor gzip: {error}") from error

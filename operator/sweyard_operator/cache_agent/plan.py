@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sweyard_operator.cache_agent.disk import Needs
+from sweyard_operator.cache_agent.disk import NO_NEEDS, Needs
 from sweyard_operator.cache_agent.held import Held, is_held
 from sweyard_operator.cache_agent.image_names import family_of, normalize, registry_host
 from sweyard_operator.cache_agent.protocol import Assignment
@@ -41,7 +41,7 @@ class NodeState:
     """Images that failed: no retry before this time."""
     last_used: Mapping[str, float] = field(default_factory=dict)
     """By name as the runtime lists it: when a container had it last; none for as long as the agent knows."""
-    needs: Needs = Needs({}, 0)  # noqa: RUF009 (immutable)
+    needs: Needs = NO_NEEDS
     """What the missing images are expected to add to the disk."""
     frees: Mapping[str, int] = field(default_factory=dict)
     """By image that may go: what that is expected to take off the disk."""

@@ -5,7 +5,7 @@ A registry that answers 429 or 5xx with a Retry-After is left alone for so long:
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,10 +89,6 @@ class Survey:
     def is_answered(self, image: str) -> bool:
         """Asked, and answered: one way or the other."""
         return image in self.manifests or (image in self._asked_at and image not in self._asking)
-
-    def sizes(self) -> Mapping[str, int]:
-        """Compressed bytes by image, where known."""
-        return {image: size for image, manifest in self.manifests.items() if (size := manifest.num_bytes) is not None}
 
     async def close(self) -> None:
         """Ask no more."""

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sweyard_api.constants import LABEL_COMPONENT
+from sweyard_api.constants import EXIT_CODE_USER_FAULT, LABEL_COMPONENT
 from sweyard_operator.build.run_context import LABEL_ATTEMPT
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.plan.reasons import Reason
 from sweyard_operator.resources import Manifest, labels_of, name_of
-
-EXIT_CODE_USER_FAULT = 2
 
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})

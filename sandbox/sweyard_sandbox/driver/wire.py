@@ -46,7 +46,7 @@ class Hello:
     new_session: bool
     """Commands get a session of their own; without setsid a timeout finds processes by their environment only."""
     spool: str
-    born: str = ""
+    born: str
     """When the sandbox's process 1 began, in the kernel's ticks: another number is another container."""
 
 
@@ -214,8 +214,8 @@ class AnswerParser:
 
 def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
     match words.decode("ascii", "replace").split(" "):
-        case ["hello", exact, session, spool, *born]:
-            return Hello(exact == "1", session == "setsid", spool, *born[:1])
+        case ["hello", exact, session, spool, born]:
+            return Hello(exact == "1", session == "setsid", spool, born)
         case ["lacks", *tools]:
             return Lacks(tuple(tools))
         case ["end", command_id, code, kills, ("0" | "1") as cut] if code.isdigit() and kills.lstrip("-").isdigit():

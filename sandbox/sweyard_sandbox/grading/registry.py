@@ -1,5 +1,6 @@
 """The grader of each kind of task, and one call to grade."""
 
+from sweyard_sandbox.errors import SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade, Grader
 from sweyard_sandbox.grading.swe_bench import SweBenchGrader
 from sweyard_sandbox.grading.sweyard import SweyardGrader
@@ -18,4 +19,7 @@ def grader_for(task: Task) -> Grader:
 
 async def grade(task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
     """Grade work on any task in a fresh sandbox. Raises InfrastructureError when the sandbox, not the work, failed."""
-    return await grader_for(task).grade(task, patch, runtime, timeout_seconds=timeout_seconds)
+    try:
+        return await grader_for(task).grade(task, patch, runtime, timeout_seconds=timeout_seconds)
+    except SandboxEndedError as error:
+        return Grade(False, False, (error.message,))

@@ -73,8 +73,14 @@ def test_a_node_that_leaves_moves_its_own_copies_alone(
     before = place(images, nodes_of(num_nodes), copies)
     after = place(images, nodes_of(num_nodes - 1, before), copies)
     lost = before[f"n{num_nodes - 1}"] if copies < num_nodes else ()
-    # Among images so few, what one that is left has to take in may push another one over its bound.
-    assert len(lost) <= moves(before, after) <= 2 * len(lost) + copies
+    displaced = {node: set(before[node]) - set(names) for node, names in after.items()}
+    assert moves(before, after) == len(lost) + sum(map(len, displaced.values()))
+    # Besides, only nodes give that would be above the bound by more than one image.
+    loads, sizes = loads_of(after, images), {image.name: image.num_bytes or 0 for image in images}
+    mean = sum(loads) / len(loads)
+    limit = max(LOAD_BOUND * mean, mean + max(sizes.values(), default=0))
+    for load, names in zip(loads, displaced.values(), strict=True):
+        assert not names or load + max(sizes[name] for name in names) > limit
 
 
 def test_what_is_pulled_moves_to_an_added_node_only_if_it_is_above_the_bound() -> None:

@@ -40,7 +40,6 @@ def plan(make_plan: Callable[[], AttemptPlan]) -> AttemptPlan:
         pytest.param(SandboxEndedError(), PASS, Outcome.AGENT_ERROR, 0.0, None, id="agent ended its sandbox"),
         pytest.param(KeyError("oops"), PASS, Outcome.ENV_INFRA, 0.0, None, id="bug of ours"),
         pytest.param(AgentEnd.FINISHED, INFRA, Outcome.EVAL_INFRA, 0.0, None, id="grading died"),
-        pytest.param(AgentEnd.FINISHED, SandboxEndedError(), Outcome.UNSOLVED, 0.0, None, id="work ended its grading"),
     ],
 )
 async def test_every_attempt_ends_in_one_typed_outcome(

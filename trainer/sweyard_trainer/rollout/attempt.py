@@ -137,8 +137,6 @@ async def _attempt(
         return _trajectory(plan, work, outcome, rules.reward_unsolved, None)
     try:
         grade = await _retried(rules.infra_retries, lambda retry: _grade(plan.task, work.patch, bench, rules, timings))
-    except SandboxEndedError:  # the work did that, not the infrastructure
-        return _trajectory(plan, work, outcome or Outcome.UNSOLVED, rules.reward_unsolved, None)
     except InfrastructureError as error:
         return masked(plan, Outcome.EVAL_INFRA, str(error), work)
     solved = outcome is None and (grade.strict if rules.strict else grade.official)
@@ -206,8 +204,6 @@ async def _retried(retries: int, work: Callable[[int], Awaitable[T]]) -> T:
     while True:
         try:
             return await work(retry)
-        except SandboxEndedError:
-            raise
         except InfrastructureError as error:
             if retry == retries:
                 raise
