@@ -23,6 +23,7 @@ from sweyard_operator.build.overrides import merge_pod_spec
 from sweyard_operator.build.reset_check import with_check
 from sweyard_operator.build.resolver import DNS_CONFIG
 from sweyard_operator.plan.quantities import parse_quantity
+from sweyard_operator.plan.sandbox import GRACE_SECONDS
 from sweyard_operator.plan.slots import pod_name
 from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_reference
 
@@ -102,7 +103,7 @@ def _build_pod_spec(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
         "containers": [_build_container(spec, image)],
         "restartPolicy": "Never" if spec.recycle == "never" else "Always",
         "activeDeadlineSeconds": spec.max_lifetime_seconds,
-        "terminationGracePeriodSeconds": 1,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},

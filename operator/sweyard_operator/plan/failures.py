@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sweyard_operator.plan.sandbox import Failure, SandboxPod
+from sweyard_operator.plan.sandbox import GRACE_SECONDS, Failure, SandboxPod
 
 NODE_LOST_AFTER_SECONDS = 40.0
 """A running sandbox that lost its readiness for this long, with its containers still ready by the
@@ -31,7 +31,7 @@ def find_failure(pod: SandboxPod, *, now: datetime, startup_deadline_seconds: fl
 
 
 def find_end(pod: SandboxPod) -> Failure | None:
-    """Why a pod ended; None for one that still lives, or reached its lifetime."""
+    """Why a pod ended; None for one that still lives, reached its lifetime, or ended since it was deleted."""
     reason, message = pod.status_reason, pod.status_message
     if not pod.has_ended or reason == "DeadlineExceeded":
         return None
@@ -44,8 +44,17 @@ def find_end(pod: SandboxPod) -> Failure | None:
         return Failure("Evicted", message or reason, "low on resource" in message)
     if reason.startswith("OutOf") or reason in ("NodeAffinity", "UnexpectedAdmissionError"):
         return Failure("Unschedulable", message or reason, True)
+    if pod.is_terminating and not _had_ended_before(pod):
+        return None
     ended = pod.terminated_reason or pod.phase
     return Failure("Error", message or f"the sandbox container ended by itself ({ended})")
+
+
+def _had_ended_before(pod: SandboxPod) -> bool:
+    """It was over when it was deleted. The API server's times are whole seconds."""
+    if pod.deletion_due_at is None or pod.ended_at is None:
+        return False
+    return (pod.deletion_due_at - pod.ended_at).total_seconds() > GRACE_SECONDS
 
 
 def _find_lost_node(pod: SandboxPod, now: datetime) -> Failure | None:

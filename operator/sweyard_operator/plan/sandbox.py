@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+GRACE_SECONDS = 1
+"""Between a sandbox's deletion and SIGKILL; process 1 needs none of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

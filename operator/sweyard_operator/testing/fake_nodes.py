@@ -81,7 +81,9 @@ class FakeNodes:
         elif node in self.lost:
             self._lose(pod, now)
         elif (deletion := pod["metadata"].get("deletionTimestamp")) is not None:
-            if parse_time(deletion) <= now:
+            if phase == "Running":
+                self._stop(pod, now)
+            elif parse_time(deletion) <= now:
                 self.api.store.remove((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"]))
         elif pod["status"]["phase"] == "Pending":
             self._start(pod, now)
@@ -130,6 +132,15 @@ class FakeNodes:
             self.end_container(pod, {"reason": "Error", "exitCode": DIRTY_EXIT_CODE, "message": dirt})
             return
         _set_ready(pod, "True", now)
+        self.api.store.put(PODS, pod)
+
+    def _stop(self, pod: dict[str, Any], now: datetime) -> None:
+        """As a kubelet tells it of a pod that is deleted, before the pod goes (KEP-3329)."""
+        ended = {"reason": "Completed", "exitCode": 0, "finishedAt": rfc3339(now)}
+        pod["status"]["phase"] = "Succeeded"
+        (container,) = pod["status"]["containerStatuses"]
+        container |= {"ready": False, "state": {"terminated": ended}}
+        _set_ready(pod, "False", now)
         self.api.store.put(PODS, pod)
 
     def _lose(self, pod: dict[str, Any], now: datetime) -> None:

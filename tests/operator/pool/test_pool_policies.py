@@ -96,6 +96,7 @@ def make_pod(slot: int = 0, **fields: object) -> SandboxPod:
 
 
 ENDED = {"phase": "Failed"}
+OOM = {**ENDED, "terminated_reason": "OOMKilled"}
 OLD = {"created_at": seconds_ago(700)}
 
 
@@ -121,6 +122,10 @@ OLD = {"created_at": seconds_ago(700)}
         ({**ENDED, "status_reason": "DeletionByTaintManager"}, ("NodeLost", True)),
         ({**ENDED, "status_reason": "OutOfcpu"}, ("Unschedulable", True)),
         ({**ENDED, "status_reason": "UnexpectedAdmissionError"}, ("Unschedulable", True)),
+        ({**ENDED, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, None),
+        ({**ENDED, "ended_at": seconds_ago(11), "deletion_due_at": seconds_ago(10)}, None),
+        ({**ENDED, "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(10)}, ("Error", False)),
+        ({**OOM, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, ("OOMKilled", False)),
         (OLD, ("StartupDeadline", True)),
         ({**OLD, "unschedulable_message": "0/3 nodes"}, ("Unschedulable", False)),
         ({"unschedulable_message": "0/3 nodes"}, None),
