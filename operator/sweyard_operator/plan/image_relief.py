@@ -9,13 +9,15 @@ _LEAST_GAIN = 1e-9
 """Relative: what rounding could give back is no gain."""
 
 
-def relieve(loads: Loads, bound: float, kept: Set[tuple[int, int]], *, coarseness_bytes: int = 0) -> None:
+def relieve(loads: Loads, bound: float, kept: Set[tuple[int, int]], *, coarseness_bytes: int = 0) -> bool:
     """Move copies, but for those `kept`, off nodes above `bound` times the mean to the lightest, while that helps.
 
     A node that is above the mean by no more than `coarseness_bytes` is left alone.
 
-    Each move leaves both its nodes below where the fuller one was: so this ends, and done again it would do nothing.
+    Returns whether anything moved: what moves may make room for what a node before it could not give, so this is to be
+    done until nothing does. Each move leaves both its nodes below where the fuller one was: so that ends.
     """
+    has_moved = False
     heavy = [(-loads.load(node), node) for node in range(len(loads.shares))]
     heapq.heapify(heavy)
     while heavy:
@@ -24,13 +26,15 @@ def relieve(loads: Loads, bound: float, kept: Set[tuple[int, int]], *, coarsenes
         if -negative != load:
             continue
         if load <= bound * loads.mean():
-            return
+            break
         if load <= loads.mean() + coarseness_bytes / loads.shares[node]:
             continue
         target = _move_one(loads, node, kept)
         if target is not None:
+            has_moved = True
             for changed in (node, target):
                 heapq.heappush(heavy, (-loads.load(changed), changed))
+    return has_moved
 
 
 def _move_one(loads: Loads, node: int, kept: Set[tuple[int, int]]) -> int | None:

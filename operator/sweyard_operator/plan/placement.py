@@ -63,11 +63,13 @@ def place(images: Sequence[CacheImage], nodes: Sequence[CacheNode], copies: int)
     if sum(map(len, loads.holders)) < copies * len(images):
         Fill(loads, Ring([node.name for node in nodes], shares), families, copies).run()
     num_known = sum(image.num_bytes is not None for image in images)
-    relieve(loads, FRESH_BOUND, kept)
     # While sizes are guesses for many, nothing that was pulled moves for their sake.
-    if num_known == 0 or num_known >= _KNOWN_SHARE * len(images):
-        largest = max(weighed.num_bytes for weighed in loads.images)
-        relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest)
+    may_move_kept = num_known == 0 or num_known >= _KNOWN_SHARE * len(images)
+    largest = max(weighed.num_bytes for weighed in loads.images)
+    while relieve(loads, FRESH_BOUND, kept) or (
+        may_move_kept and relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest)
+    ):
+        pass
     return {node.name: tuple(names[image] for image in sorted(loads.held[i])) for i, node in enumerate(nodes)}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from benchmarks.image_cache import measure_case
 from benchmarks.image_world import bytes_on_disk, make_images
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sweyard_operator.cache_agent.image_names import family_of
@@ -48,6 +48,7 @@ def test_each_image_is_on_as_many_nodes_as_asked_for_in_order_of_need(
 
 
 @given(sizes=SIZES, num_nodes=st.integers(1, 7), copies=st.integers(1, 3), key=st.sampled_from(["held", "assigned"]))
+@example(sizes=[*[(0, 1)] * 5, (0, 3), (0, 6)], num_nodes=5, copies=3, key="assigned")
 def test_planned_again_nothing_moves(sizes: list[tuple[int, int]], num_nodes: int, copies: int, key: str) -> None:
     images = images_of(sizes)
     placed = place(images, nodes_of(num_nodes), copies)
