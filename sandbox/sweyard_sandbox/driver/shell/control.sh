@@ -1,11 +1,17 @@
 # control: reads requests, and answers at once what needs no waiting.
 
-begin() { # ID: true if nobody began it before
+store() { # ID: $text as that of a command that begins; false, and $took empty, if it was begun before
+  took=
   set -C
-  echo $$ >"$spool/$id" || { mkdir -p -m 700 "$spool" && echo $$ >"$spool/$id"; }
-  begun=$?
+  { took=1; printf 'owner=%s\n%s\n' $$ "$text"; } >"$spool/$1"
+  stored=$?
   set +C
-  return $begun
+  return $stored
+}
+
+begin() { # ID: true if nobody began it before, and it can be; $took as above
+  store "$1" && return
+  [ "$took" ] || [ -e "$spool/$1" ] || { mkdir -p -m 700 "$spool" && store "$1"; }
 }
 
 # A request may lie in a broken stream until a newer driver has served it, and long after it was forgotten.
@@ -39,6 +45,7 @@ is_answered() { # what copies its pipe to this stream has sent the mark, or will
 resume() { # ID: all of its output once it has ended; its first answer may have gone to a stream that broke
   is_newest || return
   read -r owner <"$spool/$1"
+  owner=${owner#owner=}
   tries=0 waits=0
   while runs "$1"; do
     sleep 0.1
@@ -96,12 +103,10 @@ control() { # what the worker needs goes to stdout
       if ! is_newest; then
         continue
       elif begin "$id"; then
-        if printf '%s\n' "$text" >"$spool/$id.run"; then
-          echo "$id $a"
-        else
-          rm -f "$spool/$id"
-          mark refused "$id"
-        fi
+        echo "$id $a"
+      elif [ "$took" ]; then
+        rm -f "$spool/$id"
+        mark refused "$id"
       elif [ -e "$spool/$id" ]; then
         (resume "$id" &)
       else
