@@ -30,14 +30,16 @@ logger = logging.getLogger(__name__)
 _CRD_POLL_SECONDS = 2.0
 
 
-def build_operator(settings: Settings, cluster: Cluster, clock: Callable[[], float]) -> Operator:
-    """The parts, not yet running. `clock` is monotonic, in seconds."""
+def build_operator(
+    settings: Settings, cluster: Cluster, clock: Callable[[], float], *, work_clock: Callable[[], float]
+) -> Operator:
+    """The parts, not yet running. `clock` is monotonic, `work_clock` this thread's processor time, both in seconds."""
     caches = Caches(cluster, settings.namespaces, clock)
     return Operator(
         settings=settings,
         cluster=cluster,
         caches=caches,
-        queue=WorkQueue(randomness=random.Random()),
+        queue=WorkQueue(randomness=random.Random(), work_clock=work_clock),
         executor=Executor(cluster, caches),
         metrics=Metrics(),
         clock=clock,
@@ -78,7 +80,7 @@ async def serve(settings: Settings) -> None:
     credentials = load_credentials(settings.kubeconfig)
     clock = time.monotonic
     cluster = Cluster(HttpTransport(credentials), Contact(clock), randomness=random.Random())
-    operator = build_operator(settings, cluster, clock)
+    operator = build_operator(settings, cluster, clock, work_clock=time.thread_time)
     controllers = build_controllers(operator)
     lease = LeaderLease(
         cluster,

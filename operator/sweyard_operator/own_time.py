@@ -1,4 +1,4 @@
-"""How long a coroutine keeps the event loop to itself, apart from what it waits for."""
+"""How much a coroutine computes, apart from what it waits for."""
 
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
@@ -7,7 +7,10 @@ Result = TypeVar("Result")
 
 
 class OwnTime(Generic[Result]):
-    """Awaits `work` and measures its steps; tasks that it starts are not its own steps."""
+    """Awaits `work` and measures its steps by `clock`, in seconds; tasks that it starts are not its own steps.
+
+    A clock of the thread's processor time does not count what others on a busy machine take.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, Result], clock: Callable[[], float]) -> None:
         self._work = work

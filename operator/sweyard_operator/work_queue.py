@@ -15,8 +15,8 @@ _MAX_BACKOFF_SECONDS = 60.0
 _GAP_SECONDS = 0.1
 """Least time between the starts of two passes over one key, so that a storm of events costs a few passes."""
 _MAX_SHARE = 0.03
-"""Of the time may go into passes over one key: the longer they take the rarer they are, so that the cost of a storm
-grows with its events and not with their square. 3 % is a pass of 3 ms, over 500 pods, in every gap."""
+"""Of the time may be computed in passes over one key: the longer they take the rarer they are, so that the cost of a
+storm grows with its events and not with their square. 3 % is a pass of 3 ms, over 500 pods, in every gap."""
 
 
 class Key(NamedTuple):
@@ -35,10 +35,15 @@ Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
 class WorkQueue:
-    """`add` from anywhere in the event loop; `run` works until cancelled."""
+    """`add` from anywhere in the event loop; `run` works until cancelled.
 
-    def __init__(self, *, randomness: random.Random) -> None:
+    `work_clock` tells what passes cost: the thread's processor time, in seconds, which stands still while one waits for
+    answers and while a busy machine serves others. By a wall clock passes would be rarest where they take longest.
+    """
+
+    def __init__(self, *, randomness: random.Random, work_clock: Callable[[], float]) -> None:
         self._random = randomness
+        self._work_clock = work_clock
         self._due: dict[Key, asyncio.TimerHandle] = {}
         self._running: dict[Key, float] = {}
         self._again: dict[Key, float] = {}
@@ -81,7 +86,7 @@ class WorkQueue:
             self._queued.discard(key)
             self._running[key] = loop.time()
             # A task, so that a failure of any kind is a value here: one bad object must not stop the others.
-            own = OwnTime(_call(reconcile, key), loop.time)
+            own = OwnTime(_call(reconcile, key), self._work_clock)
             task = asyncio.ensure_future(own)
             try:
                 await asyncio.wait([task])

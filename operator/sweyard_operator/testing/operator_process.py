@@ -29,7 +29,7 @@ class OperatorProcess:
         """With an empty memory."""
         clock = asyncio.get_running_loop().time
         cluster = Cluster(self._api, Contact(clock), randomness=random.Random(1))
-        self.operator = operator = build_operator(Settings(resync_seconds=30.0), cluster, clock)
+        self.operator = operator = build_operator(Settings(resync_seconds=30.0), cluster, clock, work_clock=clock)
         controllers = list(self._build(operator))
         for controller in controllers:
             operator.caches.watch(controller.resource, "", self._enqueuer(operator, controller))
