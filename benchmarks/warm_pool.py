@@ -65,12 +65,14 @@ async def wait_until_warm(api: ApiClient, namespace: str, warm: int) -> None:
 
 
 async def time_deployment(api: ApiClient, namespace: str, replicas: int, *, image: str = IMAGE) -> float:
-    """Seconds until so many replicas are available: the same pods but for what a Deployment does not allow."""
+    """Seconds until so many replicas are available: the same pods but for what a Deployment does not allow, and spread
+    as the scheduler spreads a Deployment's."""
     metadata = {"name": POOL, "namespace": namespace, "uid": ""}
     owner = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata}
     sandboxes = RolloutPoolSpec.model_validate({"template": TEMPLATE})
     pod = build_sandbox_pod(owner, sandboxes, slot=0, image=image)
-    pod_spec = {key: value for key, value in pod["spec"].items() if key != "activeDeadlineSeconds"}
+    not_for_deployments = ("activeDeadlineSeconds", "topologySpreadConstraints")
+    pod_spec = {key: value for key, value in pod["spec"].items() if key not in not_for_deployments}
     labels = {"app": _BASELINE}
     annotations = pod["metadata"]["annotations"]
     template = {

@@ -61,8 +61,10 @@ def build_sandbox_pod(
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
         labels[LABEL_LANE] = str(slot % spec.max_per_node)
+    placement: dict[str, Any] = {"topologySpreadConstraints": [_build_spread(name_of(owner))]}
     if affinity := _build_affinity(labels, spec, avoided_nodes, preferred_nodes):
-        pod_spec = merge_pod_spec({"affinity": affinity}, pod_spec)
+        placement["affinity"] = affinity
+    pod_spec = merge_pod_spec(placement, pod_spec)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -158,6 +160,17 @@ def _build_thread_caps(resources: dict[str, dict[str, str]]) -> list[dict[str, s
     cpu = resources["limits"].get("cpu") or resources["requests"].get("cpu") or "1"
     count = str(max(1, math.ceil(parse_quantity(cpu))))
     return [{"name": name, "value": count} for name in _THREAD_CAPS] + [{"name": "MAKEFLAGS", "value": f"-j{count}"}]
+
+
+def _build_spread(pool: str) -> dict[str, Any]:
+    """The scheduler does so by itself for a ReplicaSet's pods alone: others with small requests, which no score tells
+    apart, all go to one node until it is full, and a node starts only a few pods at a time."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": sandbox_labels(pool)},
+    }
 
 
 def _build_affinity(

@@ -102,6 +102,16 @@ def test_the_limit_on_a_node_is_one_pod_of_each_lane() -> None:
     assert terms[0]["topologyKey"] == "kubernetes.io/hostname"
 
 
+def test_sandboxes_of_a_pool_spread_over_nodes_where_they_can() -> None:
+    pod = build()
+    (spread,) = pod["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    own = [{**spread, "topologyKey": "topology.kubernetes.io/zone"}]
+    overridden = build(template={"podOverrides": {"topologySpreadConstraints": own}})
+    assert overridden["spec"]["topologySpreadConstraints"] == own
+
+
 def test_avoided_nodes_are_preferred_against_and_are_no_reason_to_roll() -> None:
     pod = build(avoided_nodes=("a", "b"))
     term = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
