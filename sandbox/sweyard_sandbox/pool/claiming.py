@@ -30,14 +30,21 @@ _RELEASE_TRIES = 10
 """After these a caller no longer waits for its release; it goes on behind."""
 
 
-def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, str]]:
-    """The claim itself."""
+def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, Any]]:
+    """The claim itself.
+
+    It also clears the record of who set which field, for good, as the API server lets every writer do. Nobody applies
+    to sandboxes, and keeping that record is a third of what a claim costs the API server, and half of a pod's bytes in
+    every later event.
+    """
     holder_path, claimed_at_path = (_annotation_path(name) for name in (ANNOTATION_HOLDER, ANNOTATION_CLAIMED_AT))
     return [
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "test", "path": holder_path, "value": ""},
         {"op": "replace", "path": holder_path, "value": holder},
         {"op": "add", "path": claimed_at_path, "value": now.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        # Not `replace`, which fails where it was cleared before.
+        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
     ]
 
 

@@ -71,4 +71,5 @@ def claim(holder: str) -> list[dict[str, Any]]:
         {"op": "test", "path": "/metadata/annotations/sweyard.dev~1holder", "value": ""},
         {"op": "replace", "path": "/metadata/annotations/sweyard.dev~1holder", "value": holder},
         {"op": "add", "path": "/metadata/annotations/sweyard.dev~1claimed-at", "value": "2026-01-01T00:00:00Z"},
+        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
     ]

@@ -79,6 +79,24 @@ async def test_holders_race_and_every_pod_goes_to_one(pods: Pods) -> None:
     assert await asyncio.to_thread(pods.holders) == []
 
 
+async def test_a_claim_clears_the_record_of_fields_and_does_not_need_one(pods: Pods) -> None:
+    """Once cleared it stays so, whoever writes; a recycled sandbox is claimed without one."""
+    await asyncio.to_thread(pods.make, 1)
+
+    def records() -> int:
+        pod = json.loads(pods.kubectl("get", "pod", "p-0", "-o", "json", "--show-managed-fields"))
+        return len(pod["metadata"].get("managedFields", ()))
+
+    assert await asyncio.to_thread(records) > 0
+    async with await connect(pods, "a") as first, await connect(pods, "b") as second:
+        await first.acquire_pod("i:1", deadline_seconds=30)
+        await asyncio.to_thread(
+            pods.kubectl, "annotate", "--overwrite", "pod", "p-0", "sweyard.dev/holder=", "sweyard.dev/recycled=1"
+        )
+        assert await asyncio.to_thread(records) == 0
+        assert (await second.acquire_pod("i:1", deadline_seconds=30)).name == "p-0"
+
+
 async def test_batches_that_race_for_all_there_is_end_with_one_whole_and_one_with_nothing(pods: Pods) -> None:
     await asyncio.to_thread(pods.make, 8)
     async with await connect(pods, "a") as first, await connect(pods, "b") as second:
