@@ -14,6 +14,9 @@ from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.pool_object import read_pool_uid
 
+_HURRY = 10
+"""After a renewal that failed the next one comes so many times sooner."""
+
 
 class HolderLease:
     """One Lease in the pool's namespace, named after the holder."""
@@ -69,23 +72,28 @@ class HolderLease:
         return True
 
     async def keep(self) -> InfrastructureError:
-        """Renew three times a duration; returns only when that failed for too long, and says why."""
+        """Renew three times a duration, more often when that fails; returns only when it failed for too long, and says
+        why."""
         period, problem = self._duration_seconds / 3, ""
+        # Early: a renewal that is on its way then could come too late.
+        limit_seconds = self._duration_seconds - period / 2
+        pause = period
         while True:
-            await asyncio.sleep(period)
+            await asyncio.sleep(pause)
+            pause = period / _HURRY
             began = self._clock()
+            left_seconds = limit_seconds - (began - self._renewed_at)
             try:
-                async with asyncio.timeout(period):
+                async with asyncio.timeout(min(period, max(left_seconds, pause))):
                     await self._renew()
-                self._renewed_at, problem = began, ""
+                self._renewed_at, pause, problem = began, period, ""
             except ApiError as error:
                 problem = str(error)
                 if error.status in (403, 404):
                     return self._lost(f"the Lease {self.holder!r} was taken away: {error.message}")
             except (UnreachableError, TimeoutError) as error:
                 problem = str(error) or "no answer"
-            # One period early: a renewal that is on its way now could come too late.
-            if self._clock() - self._renewed_at >= self._duration_seconds - period / 2:
+            if self._clock() - self._renewed_at >= limit_seconds:
                 return self._lost(f"the Lease {self.holder!r} was not renewed in {self._duration_seconds} s: {problem}")
 
     async def delete(self) -> None:

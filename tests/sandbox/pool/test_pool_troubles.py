@@ -3,13 +3,15 @@
 import asyncio
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.sandbox.pool_client import connect, eventually, status
 
+from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.claiming import Claims
@@ -229,6 +231,35 @@ async def test_a_stream_that_opens_late_costs_no_sandbox(api: Any, credentials: 
             await pool.acquire("i:1", deadline_seconds=0.5)
         assert caught.value.waited_for is WaitingReason.CHANNEL
         assert api.holders() == {}
+
+
+def test_a_renewal_that_hangs_is_made_again_before_the_lease_lapses() -> None:
+    """A connection that died without a word shows only by a timeout, and an operator waits for no second period."""
+    renewed: list[float] = []
+
+    class Server:
+        num_lost = 1
+
+        async def request(self, method: str, path: str, **_: Any) -> dict[str, Any]:
+            if method == "PATCH" and self.num_lost:
+                self.num_lost -= 1
+                await asyncio.sleep(10_000)
+            renewed.append(asyncio.get_running_loop().time())
+            return {"metadata": {"uid": "u"}}
+
+    async def main() -> None:
+        clock = asyncio.get_running_loop().time
+        lease = HolderLease(
+            cast(ApiClient, Server()), namespace="n", pool="p", pool_uid="u", holder="h", duration_seconds=30, clock=clock
+        )
+        await lease.create()
+        keeping = asyncio.create_task(lease.keep())
+        await asyncio.sleep(100)
+        assert not keeping.done()
+        keeping.cancel()
+
+    run_in_virtual_time(main())
+    assert max(later - earlier for earlier, later in pairwise(renewed)) < 25
 
 
 async def test_renewals_do_not_queue_behind_hundreds_of_claims() -> None:
