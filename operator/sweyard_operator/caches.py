@@ -51,11 +51,9 @@ class Caches:
 
     def labelled(self, resource: Resource, namespace: str, label: str, value: str) -> list[Manifest]:
         """Objects whose sweyard.dev/run, /pool or /cache label has this value, by name."""
-        found = {
-            name_of(item): item
-            for informer in self._all(resource)
-            for item in informer.labelled(namespace, label, value)
-        }
+        found: dict[str, Manifest] = {}
+        for informer in self._all(resource):
+            found.update(informer.labelled(namespace, label, value))
         return [found[name] for name in sorted(found)]
 
     def every(self, resource: Resource) -> list[Manifest]:

@@ -7,7 +7,7 @@ one call of listeners. Whatever a watch may have lost comes back with the list t
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from sweyard_operator.cluster import Cluster, WatchEvent
 from sweyard_operator.errors import ApiError, GoneError, OperatorError, StreamDeadError
@@ -65,9 +65,9 @@ class Informer:
         """All objects, as last heard."""
         return self._objects.values()
 
-    def labelled(self, namespace: str | None, label: str, value: str) -> Iterable[Manifest]:
-        """Objects of a namespace whose (indexed) label has this value."""
-        return self._index.get((label, namespace, value), {}).values()
+    def labelled(self, namespace: str | None, label: str, value: str) -> Mapping[str, Manifest]:
+        """Objects of a namespace whose (indexed) label has this value, by name."""
+        return self._index.get((label, namespace, value), {})
 
     def silent_seconds(self) -> float:
         """Since this informer last heard the API server, bookmarks included."""

@@ -70,7 +70,11 @@ async def run_controllers(operator: Operator, controllers: list[Controller]) -> 
     async with asyncio.TaskGroup() as group:
         group.create_task(operator.caches.run(), name="caches")
         await operator.caches.wait_synced()
-        worker = operator.queue.run(dispatch(operator, controllers), num_workers=operator.settings.num_workers)
+        worker = operator.queue.run(
+            dispatch(operator, controllers),
+            num_workers=operator.settings.num_workers,
+            on_computed=lambda key, seconds: operator.metrics.pass_computed_seconds.labels(key.kind).observe(seconds),
+        )
         group.create_task(worker, name="queue")
         group.create_task(resync_forever(operator, resources), name="resync")
 

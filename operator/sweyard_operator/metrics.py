@@ -19,6 +19,13 @@ class Metrics:
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60, 300),
             registry=self.registry,
         )
+        self.pass_computed_seconds = Histogram(
+            "sweyard_pass_computed_seconds",
+            "Processor time of passes by kind; the rest of their duration they wait for the API server.",
+            ["kind"],
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1),
+            registry=self.registry,
+        )
         self.queue_depth = Gauge("sweyard_queue_depth", "Objects waiting for a worker.", registry=self.registry)
         self.watch_silence = Gauge(
             "sweyard_watch_silence_seconds", "Silence of the most silent watch.", registry=self.registry

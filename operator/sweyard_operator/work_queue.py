@@ -14,9 +14,9 @@ _BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
 _GAP_SECONDS = 0.1
 """Least time between the starts of two passes over one key, so that a storm of events costs a few passes."""
-_MAX_SHARE = 0.03
+_MAX_SHARE = 0.05
 """Of the time may be computed in passes over one key: the longer they take the rarer they are, so that the cost of a
-storm grows with its events and not with their square. 3 % is a pass of 3 ms, over 500 pods, in every gap."""
+storm grows with its events and not with their square. 5 % is a pass of 5 ms, over 500 pods, in every gap."""
 
 
 class Key(NamedTuple):
@@ -32,6 +32,8 @@ class Key(NamedTuple):
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
 """One pass; returns seconds until the next look even if nothing happens, or None."""
+OnComputed = Callable[[Key, float], None]
+"""Told after each pass how many seconds it computed."""
 
 
 class WorkQueue:
@@ -73,13 +75,13 @@ class WorkQueue:
         self._queued.add(key)
         self._ready.put_nowait(key)
 
-    async def run(self, reconcile: Reconcile, *, num_workers: int) -> None:
+    async def run(self, reconcile: Reconcile, *, num_workers: int, on_computed: OnComputed) -> None:
         """Work with up to `num_workers` keys at once, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(num_workers):
-                group.create_task(self._work(reconcile))
+                group.create_task(self._work(reconcile, on_computed))
 
-    async def _work(self, reconcile: Reconcile) -> None:
+    async def _work(self, reconcile: Reconcile, on_computed: OnComputed) -> None:
         loop = asyncio.get_running_loop()
         while True:
             key = await self._ready.get()
@@ -93,6 +95,7 @@ class WorkQueue:
             finally:
                 task.cancel()
             began = self._running.pop(key)
+            on_computed(key, own.seconds)
             self._rest(key, began + max(_GAP_SECONDS, own.seconds / _MAX_SHARE))
             self._finish(key, task)
 

@@ -1,5 +1,7 @@
 """Counts what exists for a pool: from the caches, and from the API server where a cache would not do."""
 
+from operator import attrgetter
+
 from pydantic import ValidationError
 
 from sweyard_api.constants import LABEL_CACHE, LABEL_POOL
@@ -85,9 +87,9 @@ def find_pods(operator: Operator, memory: PoolMemory, owner: Manifest) -> tuple[
     name, uid = name_of(owner), owner["metadata"]["uid"]
     found = operator.caches.labelled(PODS, namespace_of(owner) or "", LABEL_POOL, name)
     memory.parsed.keep_only(found)
-    parsed = [(name_of(pod), memory.parsed.parse(name, uid, pod)) for pod in found]
-    own = sorted((pod for _, pod in parsed if pod is not None), key=lambda pod: pod.slot)
-    others = (parse_slot(name, pod_name) for pod_name, pod in parsed if pod is None)
+    parsed = [(pod, memory.parsed.parse(name, uid, pod)) for pod in found]
+    own = sorted((pod for _, pod in parsed if pod is not None), key=attrgetter("slot"))
+    others = (parse_slot(name, name_of(item)) for item, pod in parsed if pod is None)
     return tuple(own), frozenset(slot for slot in others if slot is not None)
 
 

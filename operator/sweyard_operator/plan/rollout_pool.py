@@ -33,8 +33,8 @@ _STUCK_SECONDS = 60.0
 _STUCK_ON_LIVE_NODE_SECONDS = 300.0
 _LIFETIME_SHARE_IDLE = 0.25
 """A free sandbox older than this share of its lifetime is replaced: who claims it needs the rest."""
-_MAX_WRITES = 128
-"""Creations, and as many deletions, a pass: so that it takes about a second, and the next one sees what changed."""
+_MAX_WRITES = 64
+"""Creations, and as many deletions, a pass: so that it takes well under a second, and the next sees what changed."""
 _RECHECK_SECONDS = 5.0
 _LATER_SECONDS = 30.0
 

@@ -248,9 +248,14 @@ def test_a_renewal_that_hangs_is_made_again_before_the_lease_lapses() -> None:
             return {"metadata": {"uid": "u"}}
 
     async def main() -> None:
-        clock = asyncio.get_running_loop().time
         lease = HolderLease(
-            cast(ApiClient, Server()), namespace="n", pool="p", pool_uid="u", holder="h", duration_seconds=30, clock=clock
+            cast(ApiClient, Server()),
+            namespace="n",
+            pool="p",
+            pool_uid="u",
+            holder="h",
+            duration_seconds=30,
+            clock=asyncio.get_running_loop().time,
         )
         await lease.create()
         keeping = asyncio.create_task(lease.keep())
