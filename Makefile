@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
 export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
+export MYPY_CACHE_DIR := $(CACHE)/mypy
 PYTEST := $(PY) -m pytest -p tests.strict_skips
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml

@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [learning] [churn] [kills] [lives] [images] [wave]`, by default all of them. All but the
-first two need Linux and root.
+`python -m benchmarks.prove [properties] [learning] [churn] [kills] [lives] [images] [wave]`, by default all of them.
+All but the first three need Linux and root.
 """
 
 import argparse
@@ -13,6 +13,11 @@ import time
 from collections.abc import Callable
 
 from benchmarks.prove.report import Section, write_section
+
+
+def prove_properties() -> None:
+    """Properties of planners and protocols, with many examples that no test has tried before."""
+    _run("pytest", "-q", "-n", "2", "-m", "hypothesis and not (apiserver or kubelet)", "--hypothesis-profile", "search")
 
 
 def prove_learning() -> None:
@@ -79,6 +84,7 @@ def _run_benchmark(*module: str) -> dict[str, float]:
 
 
 PROOFS: dict[str, Callable[[], None]] = {
+    "properties": prove_properties,
     "learning": prove_learning,
     "churn": prove_churn,
     "kills": prove_kills,

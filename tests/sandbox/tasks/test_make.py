@@ -44,8 +44,10 @@ def dataset(work: Path, repositories: tuple[Path, Path]) -> Path:
     return make(work, *repositories)
 
 
-def make(work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0) -> Path:
-    arguments = ["--name", name, "--cache", str(work / "cache"), "--train", "8", "--heldout", "3"]
+def make(
+    work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0, train: int = 8, heldout: int = 3
+) -> Path:
+    arguments = ["--name", name, "--cache", str(work / "cache"), "--train", str(train), "--heldout", str(heldout)]
     arguments += ["--jobs", str(jobs), "--seed", str(seed)]
     return run(parser().parse_args([*arguments, *(part for each in repositories for part in ("--repo", str(each)))]))
 
@@ -106,7 +108,9 @@ def test_splits_share_no_function(dataset: Path) -> None:
 
 def test_same_seed_gives_the_same_bytes_whatever_the_jobs(work: Path, repositories: tuple[Path, Path]) -> None:
     one, three, other = (
-        (make(work, repositories[0], jobs=jobs, name=name, seed=seed) / "tasks.jsonl.gz").read_bytes()
+        (
+            make(work, repositories[0], jobs=jobs, name=name, seed=seed, train=3, heldout=1) / "tasks.jsonl.gz"
+        ).read_bytes()
         for jobs, name, seed in ((1, "one", 0), (3, "three", 0), (2, "other", 5))
     )
 
@@ -207,7 +211,8 @@ def test_a_making_that_is_terminated_leaves_no_temporary_folder(
 
 
 def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
-    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0]), "--train", "500"]
+    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0])]
+    command += ["--train", "500", "--kinds", "boundary,equality"]
 
     with pytest.raises(SourceError, match="tasks could be made"):
         run(parser().parse_args(command))

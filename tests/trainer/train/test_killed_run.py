@@ -103,44 +103,32 @@ def final_weights(output: Path, summary: dict[str, Any]) -> bytes:
     return file.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def undisturbed(document: Path, datasets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("runs") / "undisturbed"
-    finish(start(document, datasets, output), output)
-    return output
-
-
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)], ids=["kill", "term"])
-def test_a_run_ended_in_mid_step_goes_on_bit_for_bit(
-    document: Path, datasets: Path, undisturbed: Path, tmp_path: Path, number: signal.Signals, exit_code: int
+def test_a_run_killed_and_stopped_in_mid_step_goes_on_bit_for_bit(
+    document: Path, datasets: Path, tmp_path: Path
 ) -> None:
-    output = tmp_path / "run"
-    process = start(document, datasets, output)
-    wait_for(output / "rollouts" / "step-000003.jsonl", process, output)
-    os.kill(process.pid, number)
-    assert process.wait(DEADLINE_SECONDS) == exit_code
-    assert not (output / "summary.json").exists()
+    undisturbed, output = tmp_path / "undisturbed", tmp_path / "run"
+    reference = finish(start(document, datasets, undisturbed), undisturbed)
 
+    for step, number, exit_code in ((2, signal.SIGKILL, -9), (3, signal.SIGTERM, 143)):
+        process = start(document, datasets, output)
+        wait_for(output / "rollouts" / f"step-00000{step}.jsonl", process, output)
+        os.kill(process.pid, number)
+        assert process.wait(DEADLINE_SECONDS) == exit_code
+        assert not (output / "summary.json").exists()
     summary = finish(start(document, datasets, output), output)
 
-    reference = json.loads((undisturbed / "summary.json").read_text())
     assert summary["steps"] == STEPS
     assert attempts_by_step(output) == attempts_by_step(undisturbed)
     assert final_weights(output, summary) == final_weights(undisturbed, reference)
     rows = [json.loads(line) for line in (output / "metrics" / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["phase"] == "rl"] == list(range(1, STEPS + 1))
 
-
-def test_another_config_in_the_same_directory_is_refused_in_a_sentence(
-    document: Path, datasets: Path, undisturbed: Path, tmp_path: Path
-) -> None:
+    # Of what is there, nothing is taken for a part of another run.
     other = yaml.safe_load(document.read_text())
     other["spec"]["steps"] = 99
-    path = tmp_path / "other.yaml"
-    path.write_text(yaml.safe_dump(other))
-    process = start(path, datasets, undisturbed)
-    assert process.wait(DEADLINE_SECONDS) == 2
-    assert "holds a run with another config" in undisturbed.with_suffix(".log").read_text().splitlines()[-1]
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(other))
+    assert start(tmp_path / "other.yaml", datasets, output).wait(DEADLINE_SECONDS) == 2
+    assert "holds a run with another config" in output.with_suffix(".log").read_text().splitlines()[-1]
 
 
 def test_a_data_set_that_is_not_there_is_the_users_fault(document: Path, tmp_path: Path) -> None:
@@ -152,7 +140,8 @@ def test_a_data_set_that_is_not_there_is_the_users_fault(document: Path, tmp_pat
 
 def test_two_worker_processes_share_the_attempts_of_a_step(document: Path, datasets: Path, tmp_path: Path) -> None:
     spread = yaml.safe_load(document.read_text())
-    spread["spec"] |= {"steps": 1, "sandboxes": {"replicas": 4}}
+    spread["spec"] |= {"steps": 1, "sandboxes": {"replicas": 4}, "warmup": {"steps": 1, "batchSize": 8}}
+    spread["spec"]["tasks"]["eval"] = []
     spread["spec"]["rollout"] |= {"workers": 2, "maxConcurrent": 4}
     path, output = tmp_path / "spread.yaml", tmp_path / "run"
     path.write_text(yaml.safe_dump(spread))
