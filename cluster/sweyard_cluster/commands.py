@@ -44,9 +44,16 @@ def status(tool: Tool, arguments: argparse.Namespace) -> None:
     print(f"cluster {spec.name}: {spec.api_url}")
     for name in processes.names():
         record = processes.running(name)
-        print(f"  {name:<32} {f'running, pid {record.pid}' if record else 'stopped'}")
+        print(f"  {name:<32} {f'running, pid {record.pid}' if record else f'stopped{_meaning(name)}'}")
+    if not all(map(processes.running, processes.names())):
+        print(f"What is stopped starts again with: python -m sweyard_cluster up --name {spec.name}")
     if not spec.control_plane_only or spec.fake_nodes:
         print(tool.kubectl(spec.name).run("get", "nodes"), end="")
+
+
+def _meaning(process: str) -> str:
+    """What is dangerous and looks like nothing, in words."""
+    return ": NetworkPolicies are not enforced on this node" if process.endswith("-kube-router") else ""
 
 
 def kubeconfig(tool: Tool, arguments: argparse.Namespace) -> None:

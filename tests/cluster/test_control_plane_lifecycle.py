@@ -58,6 +58,9 @@ def test_up_restarts_what_died_and_keeps_data(command: Command, running: str, cl
     for name in ("etcd", "kube-apiserver"):
         os.kill(before[name], signal.SIGKILL)
     time.sleep(0.5)
+    assert (
+        "What is stopped starts again with: python -m sweyard_cluster up" in command("status", "--name", running).stdout
+    )
     command("up", "--control-plane-only", "--name", running)
     after = process_ids(cluster_tool, running)
     assert set(after) == set(before)
@@ -134,6 +137,7 @@ def test_needs_no_root(names: list[str], cluster_tool: Tool, open_directory: Pat
 
     try:
         run("up", "--control-plane-only")
-        assert run("status").count("running") == 4
+        status = run("status")
+        assert (status.count("running"), status.count("stopped")) == (4, 0)
     finally:
         run("down")

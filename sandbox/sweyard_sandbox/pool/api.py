@@ -107,6 +107,8 @@ class ApiClient:
             async with self._streams.get(
                 self._credentials.server + path, params=params, timeout=timeout, headers=await self._authorization()
             ) as reply:
+                if reply.status == 401:  # whoever watches begins again
+                    self._credentials.token_source.forget()
                 if reply.status >= 400:
                     raise _api_error(reply.status, await reply.read(), reply.headers)
                 pending = b""
@@ -120,7 +122,21 @@ class ApiClient:
     async def websocket(
         self, path: str, params: list[tuple[str, str]], *, protocols: tuple[str, ...], heartbeat_seconds: float
     ) -> aiohttp.ClientWebSocketResponse:
-        """An open websocket. Raises ApiError for a refusal, UnreachableError."""
+        """An open websocket, after a second try with a fresh token. Raises ApiError for a refusal, UnreachableError."""
+        try:
+            return await self._open_websocket(path, params, protocols, heartbeat_seconds)
+        except ApiError as error:
+            if error.status != 401 or not self._credentials.token_source.forget():
+                raise
+        return await self._open_websocket(path, params, protocols, heartbeat_seconds)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(self._requests.close(), self._streams.close())
+
+    async def _open_websocket(
+        self, path: str, params: list[tuple[str, str]], protocols: tuple[str, ...], heartbeat_seconds: float
+    ) -> aiohttp.ClientWebSocketResponse:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 return await self._streams.ws_connect(
@@ -136,10 +152,6 @@ class ApiClient:
             raise ApiError(error.status, "HandshakeRefused", error.message) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(f"websocket {path}: {error!r}") from error
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await asyncio.gather(self._requests.close(), self._streams.close())
 
     async def _request_once(
         self,

@@ -13,7 +13,7 @@ from tests.sandbox.pool_client import connect, eventually, status
 
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
-from sweyard_sandbox.pool.api import ApiClient
+from sweyard_sandbox.pool.api import ApiClient, ApiError
 from sweyard_sandbox.pool.claiming import Claims
 from sweyard_sandbox.pool.credentials import Credentials, TokenSource
 from sweyard_sandbox.pool.demand import Demand
@@ -153,6 +153,42 @@ async def test_a_token_that_is_refused_is_read_again(api: Any, tmp_path: Any) ->
             await client.request("GET", POD)
     finally:
         await client.close()
+
+
+async def answer_to_the_new_token(request: web.Request) -> web.StreamResponse:
+    if request.path == "/any":
+        return web.Response(text="any token will do")
+    if request.headers["Authorization"] != "Bearer new":
+        return web.Response(status=401)
+    if request.path == "/watch":
+        return web.Response(text='{"type": "ADDED"}\n')
+    socket = web.WebSocketResponse()
+    await socket.prepare(request)
+    await socket.send_str("hello")
+    return socket
+
+
+@pytest.mark.parametrize("kind", ["websocket", "watch"])
+async def test_streams_get_over_a_token_that_was_replaced(tmp_path: Any, kind: str) -> None:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer_to_the_new_token)
+    token = tmp_path / "token"
+    token.write_text("old")
+    async with TestServer(app) as server:
+        client = ApiClient(Credentials(str(server.make_url("")).rstrip("/"), None, TokenSource(path=token)))
+        try:
+            await client.read_text("/any")  # now the old one is known
+            token.write_text("new")
+            if kind == "websocket":
+                opened = await client.websocket("/exec", [], protocols=(), heartbeat_seconds=5)
+                assert await opened.receive_str() == "hello"
+                await opened.close()
+            else:
+                with pytest.raises(ApiError, match="401"):  # whoever watches begins again
+                    _ = [event async for event in client.stream("/watch", {}, silence_seconds=5)]
+                assert [event async for event in client.stream("/watch", {}, silence_seconds=5)] == [{"type": "ADDED"}]
+        finally:
+            await client.close()
 
 
 async def test_a_silent_watch_is_given_up_and_begun_again(api: Any, client: ApiClient) -> None:
