@@ -87,8 +87,22 @@ class SandboxEndedError(InfrastructureError):
     """What ran in the sandbox ended it. Of an agent's or a graded sandbox that is scored, not retried and masked: else
     work that is bound to fail could choose not to be."""
 
+    def __init__(self, message: str = "what ran in the sandbox ended its first process") -> None:
+        super().__init__(FailureReason.ENDED_FROM_WITHIN, message)
+
+
+class ToolsRemovedError(SandboxEndedError):
+    """What ran in the sandbox removed the programs without which no command can be run in it."""
+
     def __init__(self) -> None:
-        super().__init__(FailureReason.ENDED_FROM_WITHIN, "what ran in the sandbox ended its first process")
+        super().__init__("what ran in the sandbox removed the programs that commands need")
+
+
+class ToolsMissingError(InfrastructureError):
+    """The sandbox has not the programs that every command needs: of a fresh one, its image is to blame."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(FailureReason.ERROR, message)
 
 
 class ClaimTimeoutError(InfrastructureError, TimeoutError):

@@ -17,7 +17,7 @@ from sweyard_sandbox.driver import wire
 from sweyard_sandbox.driver.channel import Connector
 from sweyard_sandbox.driver.link import HELLO_SECONDS, ChannelCounters, DriverLink
 from sweyard_sandbox.driver.requests import Request, RequestBook
-from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError
+from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError, ToolsRemovedError
 from sweyard_sandbox.runtime import Result
 
 _TERM_GRACE_SECONDS = 1.0
@@ -182,6 +182,8 @@ class DriverClient:
                 await self.link.send(pending.request.data)
             case wire.Refused():
                 pending.fail(InfrastructureError(FailureReason.DISK_FULL, "the sandbox's disk takes no more files"))
+            case wire.Ruined():
+                pending.fail(ToolsRemovedError())
             case wire.Dropped():
                 said = "the command was not begun: something in the sandbox killed or stopped what runs commands"
                 pending.fail(InfrastructureError(FailureReason.ERROR, said))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sweyard_sandbox.driver import wire
 from sweyard_sandbox.driver.channel import Channel, ChannelError, Connector
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, ToolsMissingError, ToolsRemovedError
 from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES
 
 HELLO_SECONDS = 30.0
@@ -150,6 +150,8 @@ class DriverLink:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
                 continue
+            except ToolsMissingError as missing:  # they were there when it was opened first
+                raise ToolsRemovedError from missing
             if self.hello.born != born:
                 raise await self._explain_other_container()
             self.counters.reconnects += 1
@@ -178,7 +180,7 @@ async def _receive_hello(channel: Channel, parser: wire.AnswerParser) -> wire.He
         for answer in parser.feed(data):
             if isinstance(answer, wire.Lacks):
                 tools = ", ".join(answer.tools)
-                raise InfrastructureError(FailureReason.ERROR, f"the image lacks {tools}; install coreutils or busybox")
+                raise ToolsMissingError(f"the image lacks {tools}; install coreutils or busybox")
             if isinstance(answer, wire.Hello):
                 return answer
     raise ChannelError("the stream ended before the driver was ready")

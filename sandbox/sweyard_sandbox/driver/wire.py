@@ -84,6 +84,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruined:
+    """The driver could not begin this command: the spool is gone, and so are the programs to make another."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """The driver took this command but did not begin it, and never will: what was to run it was killed."""
 
@@ -97,7 +104,7 @@ class Lacks:
     tools: tuple[str, ...]
 
 
-Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Dropped
+Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Ruined | Dropped
 
 
 def encode_driver(secret: str, environment: dict[str, str]) -> bytes:
@@ -226,6 +233,8 @@ def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
             return Unknown(command_id)
         case ["refused", command_id]:
             return Refused(command_id)
+        case ["ruined", command_id]:
+            return Ruined(command_id)
         case ["dropped", command_id]:
             return Dropped(command_id)
     raise WireError(f"not a mark: {words[:80]!r}")

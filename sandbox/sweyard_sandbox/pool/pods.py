@@ -117,6 +117,8 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
         return InfrastructureError(FailureReason.ERROR, f"{status['reason']}: {status.get('message', '')}")
     if is_leaving:
         return InfrastructureError(FailureReason.DELETED, "the pod is being deleted")
+    if _is_to_be_explained(status):
+        return None
     if ended.get("exitCode") == 0:
         # Process 1 ends by a signal alone, and only of what the kernel lets it hear from its own namespace; whatever
         # else stops a container says so above, or ends it with another code.
@@ -124,6 +126,13 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
     return InfrastructureError(
         FailureReason.ERROR, f"the container ended with code {ended.get('exitCode')} ({ended.get('reason', 'unknown')})"
     )
+
+
+def _is_to_be_explained(status: Mapping[str, Any]) -> bool:
+    """All containers have ended and the pod has not: why, a kubelet that evicts says with the pod's phase alone."""
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    return all("terminated" in (entry.get("state") or {}) for entry in status.get("containerStatuses") or ())
 
 
 def _container_image(pod: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ from sweyard_sandbox.errors import (
     InfrastructureError,
     SandboxEndedError,
     SweyardError,
+    ToolsMissingError,
+    ToolsRemovedError,
     WaitingReason,
 )
 from sweyard_sandbox.pool.api import ApiError, UnreachableError
@@ -21,6 +23,8 @@ ERRORS = [
     ClaimTimeoutError("full", WaitingReason.CAP_REACHED),
     CommandMayHaveRunError("broken"),
     SandboxEndedError(),
+    ToolsRemovedError(),
+    ToolsMissingError("the image has no /bin/sh that can be executed"),
     VerificationTimeoutError(FailureReason.ERROR, "t-1: the tests took too long"),
     ApiError(429, "TooManyRequests", "later", 2.0),
     UnreachableError("no answer"),

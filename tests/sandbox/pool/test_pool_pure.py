@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweyard_sandbox.errors import FailureReason, WaitingReason
+from sweyard_sandbox.errors import FailureReason, SandboxEndedError, WaitingReason
 from sweyard_sandbox.pool.credentials import CredentialsError, load_in_cluster, load_kubeconfig
 from sweyard_sandbox.pool.demand import merge_demand
 from sweyard_sandbox.pool.pods import SandboxPod, explain_death, parse_pod
@@ -96,6 +96,22 @@ def test_a_death_is_typed_with_the_clusters_words(found: Any, reason: FailureRea
 @pytest.mark.parametrize("status", [{"phase": "Running"}, disrupted("PreemptionByScheduler")])
 def test_a_living_pod_has_no_cause_of_death(status: dict[str, Any]) -> None:
     assert explain_death(pod(status), "u") is None
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_why_all_containers_ended_is_not_guessed_before_the_kubelet_says_it(code: int) -> None:
+    """A kubelet that evicts ends the containers first, and gives its reason together with the phase."""
+    ended = terminated(exitCode=code, reason="Error")
+    assert explain_death(pod(ended | {"phase": "Running"}), "u") is None
+    evicted = explain_death(pod(ended | {"reason": "Evicted", "message": "exceeds its limit"}), "u")
+    assert evicted is not None
+    assert evicted.reason is FailureReason.EVICTED
+
+
+def test_a_container_that_ended_beside_others_that_run_is_a_death() -> None:
+    status = terminated(exitCode=0, reason="Completed") | {"phase": "Running"}
+    status["containerStatuses"].append({"name": "other", "state": {"running": {}}})
+    assert isinstance(explain_death(pod(status), "u"), SandboxEndedError)
 
 
 def test_the_image_is_the_one_that_was_asked_for() -> None:

@@ -68,6 +68,7 @@ class Shells:
         programs.mkdir()
         program, *without = shell.split()
         (programs / "sh").symlink_to(shutil.which(program) or program)
+        self.has_own_tools = program == "busybox"
         self.has_perl = not without and program != "busybox"
         if not self.has_perl:
             (programs / "perl").symlink_to("/bin/false")

@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.sandbox.runtimes.shells import Shells
+from tests.sandbox.runtimes.shells import PipeChannel, Shells, end_process
 
 from sweyard_sandbox.driver import wire
 from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
+from sweyard_sandbox.errors import SandboxEndedError, ToolsMissingError
 
 
 async def test_noise_in_the_stream_harms_only_its_own_output(shells: Shells, sandbox: DriverSandbox) -> None:
@@ -68,6 +70,45 @@ async def test_a_command_that_harms_the_driver_is_answered(
     assert exit_code is None or result.exit_code == exit_code
     for _ in range(2):
         assert (await sandbox.run("echo next", timeout_seconds=20)).text == "next\n"
+
+
+_TOOLS = ("cat", "grep", "head", "mkdir", "nice", "rm", "setsid", "sleep", "tee")
+
+
+async def test_a_command_that_removes_everything_has_ended_its_sandbox(shells: Shells, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    for tool in _TOOLS:
+        (programs / tool).symlink_to(shutil.which(tool) or tool)
+    shells.environment["PATH"] = str(programs)
+    client = DriverClient(shells, os.urandom(8).hex())
+    await client.open()
+    everything = f"{programs}/* {shells.environment['SWEYARD_SPOOL']}"
+    result = await client.run(f"rm -rf {everything}; echo done", timeout_seconds=20, output_cap_bytes=100)
+    assert result.output == b"done\n"
+    next_command = client.run("echo next", timeout_seconds=20, output_cap_bytes=100)
+    if shells.has_own_tools:
+        assert (await next_command).output == b"next\n"
+    else:
+        with pytest.raises(SandboxEndedError, match="removed the programs"):
+            await next_command
+    await client.close()
+    process = shells.channels[0].process
+    await eventually(lambda: process.returncode is not None, seconds=20)  # with its stream, also without a spool
+    await end_process(process)
+
+
+async def test_a_sandbox_whose_shell_is_gone_when_its_stream_breaks_was_ended(
+    shells: Shells, sandbox: DriverSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect() -> PipeChannel:
+        raise ToolsMissingError("the image has no /bin/sh that can be executed")
+
+    monkeypatch.setattr(shells, "connect", connect)
+    task = asyncio.create_task(sandbox.run("sleep 5", timeout_seconds=20))
+    await asyncio.sleep(0)
+    shells.channels[0].cut()
+    with pytest.raises(SandboxEndedError, match="removed the programs"):
+        await task
 
 
 async def test_a_cancelled_command_ends_though_it_was_hardly_begun(sandbox: DriverSandbox, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
         ("resume c1", wire.Begun("c1")),
         ("unknown c1", wire.Unknown("c1")),
         ("refused c1", wire.Refused("c1")),
+        ("ruined c1", wire.Ruined("c1")),
         ("dropped c1", wire.Dropped("c1")),
         ("end c1 137 2 1", wire.Ended("c1", 137, 2, cut=True, output=b"noise")),
     ],

@@ -10,7 +10,8 @@
 #   hello EXACT SETSID SPOOL BORN EXACT: 1 when `head -c` takes no byte too many from a pipe; BORN: process 1's begin
 #   end ID CODE OOM CUT           the command's shell ended; all that it wrote before came before this mark
 #   begin ID | resume ID          what came before is not this command's; its output follows (resume: all of it again)
-#   unknown ID | refused ID | dropped ID (it was not begun, and never will be) | lacks TOOL...
+#   unknown ID | refused ID | ruined ID | dropped ID (it was not begun, and never will be) | lacks TOOL...
+#                                 (ruined: nor could any other, for a command removed the tools)
 #
 # A fork costs more than all else, so a command is one fork: of `serve`, a shell in a session of its own that runs one
 # command after the other in the foreground (a shell makes its background commands ignore SIGINT and SIGQUIT). All write

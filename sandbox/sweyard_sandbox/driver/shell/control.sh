@@ -14,6 +14,11 @@ begin() { # ID: true if nobody began it before, and it can be; $took as above
   [ "$took" ] || [ -e "$spool/$1" ] || { mkdir -p -m 700 "$spool" && store "$1"; }
 }
 
+refuse() { # ID
+  hash -r # where a shell once found a program, it takes it to be
+  command -v mkdir >/dev/null && mark refused "$1" || mark ruined "$1"
+}
+
 # A request may lie in a broken stream until a newer driver has served it, and long after it was forgotten.
 is_newest() { read -r newest <"$spool/driver" || newest=$$; [ "$newest" = $$ ]; }
 
@@ -106,11 +111,11 @@ control() { # what the worker needs goes to stdout
         echo "$id $a"
       elif [ "$took" ]; then
         rm -f "$spool/$id"
-        mark refused "$id"
+        refuse "$id"
       elif [ -e "$spool/$id" ]; then
         (resume "$id" &)
       else
-        mark refused "$id"
+        refuse "$id"
       fi
       ;;
     put) head -c "$a" | { cat >"$spool/$id.$$" || { rm -f "$spool/$id.$$"; cat >/dev/null; }; } ;;
@@ -119,5 +124,5 @@ control() { # what the worker needs goes to stdout
     forget) forget $id $a $b $c $d ;;
     esac
   done
-  true >"$spool/end.$$"
+  true >"$spool/end.$$" || kill -s TERM $$ # where a command removed what makes files
 }

@@ -13,7 +13,7 @@ import re
 import aiohttp
 
 from sweyard_sandbox.driver.channel import ChannelError
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, ToolsMissingError
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 
 _V5 = "v5.channel.k8s.io"
@@ -107,5 +107,5 @@ def raise_for_status(data: bytes) -> None:
     if kind == "Success":
         return
     if found := _NO_PROGRAM.search(message):
-        raise InfrastructureError(FailureReason.ERROR, f"the image has no {found[1]} that can be executed")
+        raise ToolsMissingError(f"the image has no {found[1]} that can be executed")
     raise ChannelError(f"the exec stream ended: {message}")
