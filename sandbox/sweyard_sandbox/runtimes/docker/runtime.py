@@ -11,7 +11,7 @@ from sweyard_sandbox.driver.channel import Channel, ChannelError
 from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.driver.wire import BOOTSTRAP
-from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
+from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.runtimes.docker.process_channel import ProcessChannel
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 
@@ -77,7 +77,7 @@ class DockerRuntime:
         if config.working_directory:
             options.append(f"--workdir={config.working_directory}")
         await self._engine("run", "--detach", "--init", *options, "--entrypoint=/bin/sh", image, "-c", _IDLE)
-        client = DriverClient(_Container(config.program, name), secret, environment=build_thread_caps(config.cpus))
+        client = DriverClient(DockerContainer(config.program, name), secret, environment=build_thread_caps(config.cpus))
 
         async def destroy() -> None:
             self._open.discard(sandbox)
@@ -100,7 +100,7 @@ class DockerRuntime:
         return await run_engine(self._config.program, *words)
 
 
-class _Container:
+class DockerContainer:
     """Connector to one container."""
 
     def __init__(self, program: str, name: str) -> None:
@@ -121,7 +121,15 @@ class _Container:
             return None
         if state.get("OOMKilled"):
             return InfrastructureError(FailureReason.OOM_KILLED, "the container ran out of memory")
-        return InfrastructureError(FailureReason.ERROR, f"the container ended with code {state.get('ExitCode')}")
+        if await self._was_sent_a_signal():
+            return InfrastructureError(FailureReason.ERROR, f"the container was stopped, code {state.get('ExitCode')}")
+        return SandboxEndedError()
+
+    async def _was_sent_a_signal(self) -> bool:
+        """By `docker stop`, `docker kill` or the like. The engine's times are whole seconds."""
+        span = ["--since=24h", "--until=-1s"]
+        filters = [f"--filter=container={self._name}", "--filter=event=kill"]
+        return bool((await run_engine(self._program, "events", *span, *filters)).strip())
 
 
 async def run_engine(program: str, *words: str) -> bytes:
