@@ -36,10 +36,11 @@ async def create_pool(
     name: str = POOL,
     image: str = IMAGE,
     template: Mapping[str, Any] = TEMPLATE,
+    **fields: Any,
 ) -> None:
-    """A RolloutPool with so many of `image` warm."""
+    """A RolloutPool with so many of `image` warm; `fields` are others of its spec."""
     wanted = [{"image": image, "replicas": warm}] if warm else []
-    spec = {"replicas": replicas, "warm": wanted, "template": dict(template)}
+    spec = {"replicas": replicas, "warm": wanted, "template": dict(template), **fields}
     body = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": name}, "spec": spec}
     await api.request("POST", pool_path(namespace, name).rpartition("/")[0], body=body)
 

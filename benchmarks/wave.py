@@ -7,7 +7,7 @@
 Runs a cluster of its own (one real node; Linux, root), or the one of $KUBECONFIG with an operator in it. In each round
 the pool and the Deployment are made from nothing, in turns, each on a node with no pods of the other left. Then
 `--attempts` claims go through the pool's slots (claim, one command, release), to see how long slots lie idle. The last
-line is JSON.
+line is JSON. With `--recycle` as many go through the slots of a pool that recycles, told as `recycled_...`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.figures import print_figures
 from benchmarks.operator_process import running_operator
 from benchmarks.own_cluster import load_small_image, own_cluster
 from benchmarks.pods import POOL, fresh_namespace
-from benchmarks.warm_pool import delete_deployment, time_deployment, time_pool
+from benchmarks.warm_pool import create_pool, delete_deployment, time_deployment, time_pool, wait_until_warm
 
 from sweyard_api.constants import LABEL_POOL
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
@@ -55,6 +55,9 @@ async def measure(arguments: argparse.Namespace, image: str) -> dict[str, Any]:
                 await _empty(api, namespace)
                 await _wait_until_quiet(api)
             print(f"Deployment {deployments[-1]:.1f} s, pool {pools[-1]:.1f} s", flush=True)
+        if arguments.recycle:
+            recycled = await turn_over_recycled(api, image, arguments)
+            turnover |= {f"recycled_{key}": value for key, value in recycled.items()}
         ready, deployment = statistics.median(pools), statistics.median(deployments)
         return {
             "sandboxes": arguments.sandboxes,
@@ -103,6 +106,19 @@ async def turn_over(api: ApiClient, namespace: str, image: str, arguments: argpa
     }
 
 
+async def turn_over_recycled(api: ApiClient, image: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The same through sandboxes that are reset in place; `count` of them were."""
+    slots = min(arguments.slots, arguments.sandboxes)
+    async with fresh_namespace(api) as namespace:
+        await create_pool(api, namespace, slots, slots, image=image, recycle="verified")
+        await wait_until_warm(api, namespace, slots)
+        figures = await turn_over(api, namespace, image, arguments)
+        status = (await api.request("GET", pool_path(namespace, POOL))).get("status") or {}
+        await _empty(api, namespace)
+        await _wait_until_quiet(api)
+    return {**figures, "count": status.get("recycled", 0)}
+
+
 async def _empty(api: ApiClient, namespace: str) -> None:
     patch = {"spec": {"replicas": 0, "warm": []}}
     await api.request("PATCH", pool_path(namespace, POOL), body=patch, content_type=MERGE_PATCH)
@@ -148,6 +164,7 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, default=512, help="that go through the slots at the end")
     parser.add_argument("--slots", type=int, default=128)
     parser.add_argument("--attempt-seconds", type=float, default=5.0, help="how long each attempt holds its sandbox")
+    parser.add_argument("--recycle", action="store_true", help="measure the turnover of a pool that recycles, too")
     parser.add_argument("--image", default="", help="with $KUBECONFIG: an image with /bin/sh")
     arguments = parser.parse_args()
     with cluster_and_image(arguments) as image:
