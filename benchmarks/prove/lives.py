@@ -208,6 +208,7 @@ async def measure(cluster: TestCluster, tasks: Sequence[Task], count: int, only:
             print(f"== {name}", flush=True)
             async with yard_for(api, tasks) as yard:
                 figures[name] = await parts[name](yard)
+            print(f"{name}: {figures[name]}", flush=True)
     finally:
         await api.close()
     return figures
