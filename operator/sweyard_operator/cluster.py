@@ -27,6 +27,9 @@ _WATCH_IDLE_SECONDS = 90.0
 """Bookmarks come about once a minute; a watch silent for longer is dead."""
 _RETRIED = (429, 500, 502, 503, 504)
 
+_NO_VALIDATION = {"fieldValidation": "Ignore"}
+"""Else the API server decodes what is created twice, in search of unknown fields, and warns in a header."""
+
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -119,7 +122,7 @@ class Cluster:
     async def create(self, manifest: Manifest) -> Manifest:
         """POST. Raises AlreadyExistsError, ForbiddenError, InvalidError."""
         path = resource_of(manifest).path(namespace_of(manifest))
-        params = {"fieldManager": FIELD_MANAGER_OPERATOR}
+        params = {"fieldManager": FIELD_MANAGER_OPERATOR, **_NO_VALIDATION}
         return await self._json("POST", path, params=params, body=manifest)
 
     async def apply(self, manifest: Manifest, *, subresource: str | None = None) -> Manifest:

@@ -83,11 +83,14 @@ async def serve(settings: Settings) -> None:
     """Run until the process is asked to end. Raises LeadershipLostError when another process leads."""
     credentials = load_credentials(settings.kubeconfig)
     clock = time.monotonic
-    cluster = Cluster(HttpTransport(credentials), Contact(clock), randomness=random.Random())
+    contact = Contact(clock)
+    cluster = Cluster(HttpTransport(credentials), contact, randomness=random.Random())
+    # Connections of its own: no renewal queues behind hundreds of creations.
+    lease_cluster = Cluster(HttpTransport(credentials), contact, randomness=random.Random())
     operator = build_operator(settings, cluster, clock, work_clock=time.thread_time)
     controllers = build_controllers(operator)
     lease = LeaderLease(
-        cluster,
+        lease_cluster,
         namespace=settings.namespace or credentials.namespace,
         identity=settings.identity,
         duration_seconds=settings.leader_lease_seconds,
@@ -105,7 +108,7 @@ async def serve(settings: Settings) -> None:
     finally:
         await _end(operator, lease)
         await endpoints.cleanup()
-        await cluster.close()
+        await asyncio.gather(cluster.close(), lease_cluster.close())
 
 
 async def _until_first_ends(*parts: Coroutine[Any, Any, None]) -> None:
