@@ -61,10 +61,11 @@ def build_sandbox_pod(
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
         labels[LABEL_LANE] = str(slot % spec.max_per_node)
-    placement: dict[str, Any] = {"topologySpreadConstraints": [_build_spread(name_of(owner))]}
-    if affinity := _build_affinity(labels, spec, avoided_nodes, preferred_nodes):
-        placement["affinity"] = affinity
-    pod_spec = merge_pod_spec(placement, pod_spec)
+    affinity = _build_affinity(labels, spec, avoided_nodes, preferred_nodes)
+    if affinity:
+        pod_spec = merge_pod_spec({"affinity": affinity}, pod_spec)
+    if "nodeAffinity" not in affinity:
+        pod_spec = merge_pod_spec({"topologySpreadConstraints": [_build_spread(name_of(owner))]}, pod_spec)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -164,7 +165,10 @@ def _build_thread_caps(resources: dict[str, dict[str, str]]) -> list[dict[str, s
 
 def _build_spread(pool: str) -> dict[str, Any]:
     """The scheduler does so by itself for a ReplicaSet's pods alone: others with small requests, which no score tells
-    apart, all go to one node until it is full, and a node starts only a few pods at a time."""
+    apart, all go to one node until it is full, and a node starts only a few pods at a time.
+
+    Only where no node is preferred: to the scheduler an empty node counts as much as one that holds the image.
+    """
     return {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

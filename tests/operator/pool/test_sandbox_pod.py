@@ -107,6 +107,7 @@ def test_sandboxes_of_a_pool_spread_over_nodes_where_they_can() -> None:
     (spread,) = pod["spec"]["topologySpreadConstraints"]
     assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
     assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert "topologySpreadConstraints" not in build(avoided_nodes=("a",))["spec"]
     own = [{**spread, "topologyKey": "topology.kubernetes.io/zone"}]
     overridden = build(template={"podOverrides": {"topologySpreadConstraints": own}})
     assert overridden["spec"]["topologySpreadConstraints"] == own
