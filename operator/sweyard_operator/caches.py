@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from sweyard_api.constants import LABEL_CACHE, LABEL_POOL, LABEL_RUN
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.informer import Informer, Listener
-from sweyard_operator.resources import Manifest, Resource, name_of, resource_of
+from sweyard_operator.resources import Manifest, Resource, name_of, namespace_of, resource_of
 
 _INDEX_LABELS = (LABEL_RUN, LABEL_POOL, LABEL_CACHE)
 
@@ -59,6 +59,16 @@ class Caches:
     def every(self, resource: Resource) -> list[Manifest]:
         """All watched objects of a kind, by name."""
         found = {name_of(item): item for informer in self._all(resource) for item in informer.items()}
+        return [found[name] for name in sorted(found)]
+
+    def within(self, resource: Resource, namespace: str) -> list[Manifest]:
+        """All watched objects of a kind in one namespace, by name."""
+        found = {
+            name_of(item): item
+            for informer in self._all(resource)
+            for item in informer.items()
+            if namespace_of(item) == namespace
+        }
         return [found[name] for name in sorted(found)]
 
     def remember(self, item: Manifest) -> None:

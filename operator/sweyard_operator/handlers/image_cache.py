@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from sweyard_api.constants import LABEL_CACHE
+from sweyard_api.constants import LABEL_CACHE, LABEL_POOL
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
@@ -16,15 +16,19 @@ from sweyard_operator.observe.image_cache import (
     usable_nodes,
     wanted_images,
 )
+from sweyard_operator.observe.image_need import cache_of, observe_wanted
 from sweyard_operator.observe.listed_images import listed_sizes
 from sweyard_operator.plan.image_cache import plan_image_cache
+from sweyard_operator.plan.image_need import Need, follow
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Plan
-from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, Manifest, labels_of, name_of
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, ROLLOUT_POOLS, Manifest, labels_of
 from sweyard_operator.work_queue import Key
 
 SOURCE_POLL_SECONDS = 30.0
 """The imagesFrom ConfigMap is the user's, carries no label of ours, and is read once a pass."""
+DEMAND_GAP_SECONDS = 5.0
+"""A wave of claims changes the demand many times; agents look at their assignments each 2 to 10 seconds."""
 
 
 class ImageCacheController:
@@ -34,32 +38,34 @@ class ImageCacheController:
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
-        self._keys: set[Key] = set()
+        self._needs: dict[Key, Need] = {}
         for resource in (CONFIG_MAPS, PODS):
             operator.caches.watch(resource, LABEL_CACHE, self._child_changed)
         operator.caches.watch(NODES, "", self._node_changed)
+        operator.caches.watch(ROLLOUT_POOLS, "")
+        operator.caches.watch(CONFIG_MAPS, LABEL_POOL, self._demand_changed)
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; deletion is the garbage collector's work."""
         cache = await self._operator.cluster.find(IMAGE_CACHES, key.namespace, key.name)
         if cache is None or "deletionTimestamp" in cache["metadata"]:
-            self._keys.discard(key)
+            self._needs.pop(key, None)
             return None
-        self._keys.add(key)
+        self._needs.setdefault(key, Need())
         now = self._operator.cluster.contact.server_time()
         try:
             spec = ImageCacheSpec.model_validate(cache["spec"])
         except ValidationError as error:
             await self._operator.executor.execute(_invalid(cache, error, now), cache)
             return None
-        observed = await self._observe(cache, spec)
+        observed = await self._observe(key, cache, spec)
         image = self._operator.settings.cache_agent_image
         plan = plan_image_cache(cache, spec, observed, agent_image=image, now=now)
         await self._operator.executor.execute(plan, cache)
         return SOURCE_POLL_SECONDS if spec.images_from is not None else None
 
-    async def _observe(self, cache: Manifest, spec: ImageCacheSpec) -> ObservedCache:
-        caches, namespace, name = self._operator.caches, cache["metadata"]["namespace"], name_of(cache)
+    async def _observe(self, key: Key, cache: Manifest, spec: ImageCacheSpec) -> ObservedCache:
+        caches, namespace, name = self._operator.caches, key.namespace, key.name
         source = None
         if spec.images_from is not None:
             source = await self._operator.cluster.find(CONFIG_MAPS, namespace, spec.images_from)
@@ -67,8 +73,11 @@ class ImageCacheController:
         nodes = usable_nodes(every_node, spec.node_selector)
         config_maps = tuple(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, name))
         reports = read_reports(config_maps)
+        images = tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source))
+        asked = (mirrored(image, spec.mirrors) for image in observe_wanted(caches, namespace, name))
+        self._needs[key] = follow(self._needs.get(key, Need()), asked, images)
         return ObservedCache(
-            images=tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source)),
+            images=images,
             missing_source=spec.images_from if source is None else None,
             nodes=nodes,
             reports={node: reports[node] for node in nodes if node in reports},
@@ -77,6 +86,7 @@ class ImageCacheController:
             disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,
             pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
+            need=self._needs[key],
         )
 
     def _child_changed(self, before: Manifest | None, after: Manifest | None) -> None:
@@ -90,8 +100,17 @@ class ImageCacheController:
         # A node's heartbeat is no news; coming, going, cordoning and readiness are.
         if (before and usable_nodes([before], {})) == (after and usable_nodes([after], {})):
             return
-        for key in self._keys:
+        for key in self._needs:
             self._operator.queue.add(key)
+
+    def _demand_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        item = after or before
+        if item is None:
+            return
+        namespace = item["metadata"]["namespace"]
+        cache = cache_of(self._operator.caches.get(ROLLOUT_POOLS, namespace, labels_of(item)[LABEL_POOL]))
+        if cache is not None:
+            self._operator.queue.add(Key(IMAGE_CACHES.kind, namespace, cache), DEMAND_GAP_SECONDS)
 
 
 def _sizes(source: Manifest, spec: ImageCacheSpec) -> dict[str, tuple[int, int]]:

@@ -13,6 +13,7 @@ from sweyard_operator.cache_agent.protocol import (
     assignment_name,
 )
 from sweyard_operator.observe.listed_images import listed_images
+from sweyard_operator.plan.image_need import NO_NEED, Need
 from sweyard_operator.plan.quantities import parse_quantity
 from sweyard_operator.resources import Manifest, labels_of, name_of
 
@@ -48,6 +49,8 @@ class ObservedCache:
     """By image: bytes, and of these what its family shares, where the `imagesFrom` ConfigMap tells."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """By node: size of the disk that pods and images are on, as far as it is known."""
+    need: Need = NO_NEED
+    """What the holders of its pools ask for."""
 
 
 def usable_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assig
 from sweyard_operator.conditions import Condition, merge_conditions, moved_conditions
 from sweyard_operator.observe.image_cache import ObservedCache
 from sweyard_operator.plan.image_inputs import placement_inputs, plan_budgets
+from sweyard_operator.plan.image_need import order_assignments
 from sweyard_operator.plan.image_reports import CacheTotals, add_up, reports_of_pods
 from sweyard_operator.plan.placement import place
 from sweyard_operator.plan.plan import Deletion, Event, Plan
@@ -64,7 +65,8 @@ def _agent_manifests(
 ) -> list[dict[str, Any]]:
     num_pulls = spec.max_parallel_pulls_per_node
     limit = spec.max_parallel_pulls_per_registry
-    shares = share_pulls(placement, observed.reports, observed.told, limit=limit, per_node=num_pulls)
+    ordered = order_assignments(placement, observed.need, observed.told, observed.reports)
+    shares = share_pulls(ordered, observed.reports, observed.told, limit=limit, per_node=num_pulls)
     common = Assignment(images=(), max_parallel_pulls=num_pulls, families=families)
     assignments = [
         build_assignment(
@@ -78,7 +80,7 @@ def _agent_manifests(
                 }
             ),
         )
-        for node, images in placement.items()
+        for node, images in ordered.items()
     ]
     # Assignments first: an agent finds its work when it starts.
     return [*assignments, *build_agent_children(cache, spec, agent_image)]
