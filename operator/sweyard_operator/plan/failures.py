@@ -44,8 +44,8 @@ def find_end(pod: SandboxPod) -> Failure | None:
         return Failure("Evicted", message or reason, "low on resource" in message)
     if reason.startswith("OutOf") or reason in ("NodeAffinity", "UnexpectedAdmissionError"):
         return Failure("Unschedulable", message or reason, True)
-    if pod.is_terminating and not _had_ended_before(pod):
-        return None
+    if pod.is_terminating and (pod.release or not _had_ended_before(pod)):
+        return None  # a holder that releases a sandbox ends it
     ended = pod.terminated_reason or pod.phase
     return Failure("Error", message or f"the sandbox container ended by itself ({ended})")
 

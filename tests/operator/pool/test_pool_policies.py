@@ -125,6 +125,7 @@ OLD = {"created_at": seconds_ago(700)}
         ({**ENDED, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, None),
         ({**ENDED, "ended_at": seconds_ago(11), "deletion_due_at": seconds_ago(10)}, None),
         ({**ENDED, "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(10)}, ("Error", False)),
+        ({**ENDED, "release": "c", "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(10)}, None),
         ({**OOM, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, ("OOMKilled", False)),
         (OLD, ("StartupDeadline", True)),
         ({**OLD, "unschedulable_message": "0/3 nodes"}, ("Unschedulable", False)),
