@@ -78,6 +78,11 @@ class RolloutPoolSpec(Model):
     """Most sandboxes on one node."""
     image_cache_ref: DnsName | None = None
     """ImageCache whose nodes the sandboxes prefer."""
+    image_affinity: Literal["preferred", "required"] = "preferred"
+    """How much, with imageCacheRef. `preferred`: where the nodes that hold an image are full, its sandboxes start on
+    others and pull it. `required`: so only until all nodes that are to hold it do, or one of its sandboxes missed the
+    startup deadline; from then on they wait for those nodes. One that waited for a place in vain is replaced by one
+    that may start anywhere."""
     recycle: Literal["never", "verified"] = "never"
     """What becomes of a released sandbox. `never`: it is deleted. `verified`: its container is made anew in its pod,
     and serves again only if nothing that outlives a container shows a trace of the last use; else it is deleted."""

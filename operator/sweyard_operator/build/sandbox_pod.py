@@ -42,6 +42,10 @@ _THREAD_CAPS = (
     *("CARGO_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"),
 )
 _LOST_NODE_SECONDS = 30
+_PREFERRED, _REQUIRED = (
+    "preferredDuringSchedulingIgnoredDuringExecution",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+)
 
 
 def build_sandbox_pod(
@@ -54,6 +58,7 @@ def build_sandbox_pod(
     pull_from: str | None = None,
     avoided_nodes: tuple[str, ...] = (),
     preferred_nodes: tuple[str, ...] = (),
+    required_nodes: tuple[str, ...] = (),
 ) -> Manifest:
     """A free sandbox of `image` in a slot; `pull_from` is the image's name at a mirror, `template` the spec's hash for
     who makes many."""
@@ -61,10 +66,10 @@ def build_sandbox_pod(
     labels = sandbox_labels(name_of(owner))
     if spec.max_per_node is not None:
         labels[LABEL_LANE] = str(slot % spec.max_per_node)
-    affinity = _build_affinity(labels, spec, avoided_nodes, preferred_nodes)
+    affinity = _build_affinity(labels, spec, avoided_nodes, preferred_nodes, required_nodes)
     if affinity:
         pod_spec = merge_pod_spec({"affinity": affinity}, pod_spec)
-    if "nodeAffinity" not in affinity:
+    if _PREFERRED not in affinity.get("nodeAffinity", {}):
         pod_spec = merge_pod_spec({"topologySpreadConstraints": [_build_spread(name_of(owner))]}, pod_spec)
     return {
         "apiVersion": "v1",
@@ -178,22 +183,32 @@ def _build_spread(pool: str) -> dict[str, Any]:
 
 
 def _build_affinity(
-    labels: dict[str, str], spec: RolloutPoolSpec, avoided_nodes: tuple[str, ...], preferred_nodes: tuple[str, ...]
+    labels: dict[str, str],
+    spec: RolloutPoolSpec,
+    avoided_nodes: tuple[str, ...],
+    preferred_nodes: tuple[str, ...],
+    required_nodes: tuple[str, ...],
 ) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     if spec.max_per_node is not None:
         others = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": "kubernetes.io/hostname"}
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [others]}
-    # Preferred, not required: on a cluster of bad nodes a bad node is still better than none, and where the nodes with
-    # the image are full, one that must pull it. A field takes one value, so each node has a term of its own.
+        affinity["podAntiAffinity"] = {_REQUIRED: [others]}
+    # Preferred, unless the pool requires it: on a cluster of bad nodes a bad node is still better than none, and where
+    # the nodes with the image are full, one that must pull it. A field takes one value, so each node has its own term.
     terms = [_prefer("In", (node,)) for node in preferred_nodes]
     if avoided_nodes:
         terms.append(_prefer("NotIn", avoided_nodes))
-    if terms:
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": terms}
+    chosen = [{"matchFields": [_field("In", node)]} for node in required_nodes]
+    preferred = {_PREFERRED: terms} if terms else {}
+    required = {_REQUIRED: {"nodeSelectorTerms": chosen}} if chosen else {}
+    if preferred or required:
+        affinity["nodeAffinity"] = {**required, **preferred}
     return affinity
 
 
 def _prefer(operator: str, nodes: tuple[str, ...]) -> dict[str, Any]:
-    fields = [{"key": "metadata.name", "operator": operator, "values": [node]} for node in nodes]
-    return {"weight": 100, "preference": {"matchFields": fields}}
+    return {"weight": 100, "preference": {"matchFields": [_field(operator, node) for node in nodes]}}
+
+
+def _field(operator: str, node: str) -> dict[str, Any]:
+    return {"key": "metadata.name", "operator": operator, "values": [node]}

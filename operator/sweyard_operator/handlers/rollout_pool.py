@@ -26,6 +26,7 @@ from sweyard_operator.resources import (
     IMAGE_CACHES,
     LEASES,
     NETWORK_POLICIES,
+    NODES,
     PODS,
     ROLLOUT_POOLS,
     Manifest,
@@ -59,6 +60,7 @@ class RolloutPoolController:
         caches.watch(CONFIG_MAPS, LABEL_POOL, self._hear_other)
         caches.watch(NETWORK_POLICIES, LABEL_COMPONENT, self._hear_other)
         caches.watch(IMAGE_CACHES, "")
+        caches.watch(NODES, "")
         for resource in (CONFIG_MAPS, PODS):
             caches.watch(resource, LABEL_CACHE)
 

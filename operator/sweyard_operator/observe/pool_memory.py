@@ -8,6 +8,7 @@ from sweyard_operator.observe.parsed_pods import ParsedPods
 from sweyard_operator.observe.warm_starts import WarmStarts
 from sweyard_operator.plan.failures import find_end
 from sweyard_operator.plan.fault_ledger import FaultLedger
+from sweyard_operator.plan.image_binding import found_no_place, was_late
 from sweyard_operator.plan.leases import LeaseClock
 from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.plan.pool_state import PoolPlan
@@ -30,6 +31,10 @@ class PoolMemory:
     """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""
     node_faults: FaultLedger[str] = field(default_factory=FaultLedger)
     image_faults: FaultLedger[str] = field(default_factory=FaultLedger)
+    late_images: set[str] = field(default_factory=set)
+    """A sandbox of theirs was not Ready by the startup deadline."""
+    unplaced_images: FaultLedger[str] = field(default_factory=FaultLedger)
+    """No node took a sandbox of theirs."""
     breaker: StartBreaker = field(default_factory=StartBreaker)
     warm_starts: WarmStarts = field(default_factory=WarmStarts)
     served: frozenset[str] = frozenset()
@@ -68,11 +73,19 @@ class PoolMemory:
         self.condemned[pod.uid] = failure
         if pod.is_free and pod.uid not in self.served:
             self.breaker.record_failure(failure, now)
+            self._record_late(pod.image, failure, now)
         if failure.is_node_at_fault and pod.node is not None:
             self.node_faults.record(pod.node, now)
         elif pod.is_free:
             # A free sandbox runs nothing: if it fails, the image or the template is to blame.
             self.image_faults.record_round(pod.image, now)
+
+    def _record_late(self, image: str, failure: Failure, now: float) -> None:
+        """The startup deadline passed: in a pull, or in waiting for a place."""
+        if found_no_place(failure):
+            self.unplaced_images.record(image, now)
+        elif was_late(failure):
+            self.late_images.add(image)
 
     def bury(self, pod: SandboxPod) -> Failure | None:
         """A pod is gone: count it if it had failed. Returns why."""

@@ -11,8 +11,9 @@ from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.context import Operator
 from sweyard_operator.errors import NotFoundError
 from sweyard_operator.observe.holders import observe_holders
-from sweyard_operator.observe.image_cache import read_reports
+from sweyard_operator.observe.image_cache import read_reports, usable_nodes
 from sweyard_operator.observe.pool_memory import PoolMemory
+from sweyard_operator.plan.image_binding import NO_BINDING, Binding
 from sweyard_operator.plan.image_reports import reports_of_pods
 from sweyard_operator.plan.pool_state import ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
@@ -21,6 +22,7 @@ from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, M
 
 _AVOIDED_SCORE = 0.5
 _QUARANTINE_SCORE = 1.5
+_UNPLACED_SCORE = 0.5
 
 
 async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, spec: RolloutPoolSpec) -> ObservedPool:
@@ -60,17 +62,35 @@ async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, 
         discarded=dict(memory.discarded),
         mirrors=find_mirrors(operator, namespace, spec),
         reports=find_reports(operator, namespace, spec),
+        binding=find_binding(operator, memory, namespace, spec),
         warm_start_fraction=memory.warm_starts.fraction() if spec.image_cache_ref else None,
     )
 
 
 def find_mirrors(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> tuple[RegistryMirror, ...]:
     """Of the cache that the pool refers to; none while there is no such cache, or its spec cannot be read."""
+    cache = _find_cache(operator, namespace, spec)
+    return () if cache is None else tuple(cache.mirrors)
+
+
+def _find_cache(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> ImageCacheSpec | None:
     cache = operator.caches.get(IMAGE_CACHES, namespace, spec.image_cache_ref) if spec.image_cache_ref else None
     try:
-        return tuple(ImageCacheSpec.model_validate(cache["spec"]).mirrors) if cache is not None else ()
+        return None if cache is None else ImageCacheSpec.model_validate(cache["spec"])
     except ValidationError:
-        return ()
+        return None
+
+
+def find_binding(operator: Operator, memory: PoolMemory, namespace: str, spec: RolloutPoolSpec) -> Binding:
+    """None but where the pool asks for it, and images are pulled ahead: else the first user would bind all others."""
+    cache = _find_cache(operator, namespace, spec) if spec.image_affinity == "required" else None
+    if cache is None or cache.copies == 0:
+        return NO_BINDING
+    return Binding(
+        nodes=frozenset(usable_nodes(operator.caches.every(NODES), spec.template.node_selector)),
+        late_images=frozenset(memory.late_images),
+        unplaced_images=frozenset(memory.unplaced_images.at_least(_UNPLACED_SCORE, operator.clock())),
+    )
 
 
 def find_reports(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> dict[str, NodeReport]:

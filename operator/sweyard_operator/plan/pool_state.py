@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sweyard_api.image_cache import RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.cache_agent.protocol import NodeReport
+from sweyard_operator.plan.image_binding import NO_BINDING, Binding
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
 from sweyard_operator.plan.start_breaker import Breach
@@ -70,6 +71,8 @@ class ObservedPool:
     """Of the ImageCache that the pool refers to."""
     reports: Mapping[str, NodeReport] = field(default_factory=dict)
     """By node: what it holds of that cache's images."""
+    binding: Binding = NO_BINDING
+    """When sandboxes must start where their image is."""
     warm_start_fraction: float | None = None
     """Of recent sandboxes: their image was on their node before them."""
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import ImageState, NodeReport
 
-_MAX_NODES = 16
+MAX_PREFERRED = 16
 """The scheduler looks at each preference for each node."""
 
 
@@ -25,7 +25,7 @@ def good_nodes(image: str, reports: Mapping[str, NodeReport], avoided_nodes: Col
     return tuple(sorted(node for node in holders if node not in avoided_nodes))
 
 
-def preferred_nodes(good: Sequence[str], slot: int) -> tuple[str, ...]:
-    """Of many, as many as the scheduler is given, from another one on for each slot."""
-    start = slot % len(good) if good else 0
-    return (*good[start:], *good[:start])[:_MAX_NODES]
+def some_nodes(nodes: Sequence[str], slot: int, count: int) -> tuple[str, ...]:
+    """Of many, as many as a pod may name, from another one on for each slot."""
+    start = slot % len(nodes) if nodes else 0
+    return (*nodes[start:], *nodes[:start])[:count]

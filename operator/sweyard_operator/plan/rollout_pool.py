@@ -13,6 +13,7 @@ from sweyard_operator.build.pool_network_policy import build_network_policy
 from sweyard_operator.build.sandbox_pod import build_sandbox_pod, template_hash
 from sweyard_operator.plan.census import take_census
 from sweyard_operator.plan.demand import count_demand, merge_demand
+from sweyard_operator.plan.image_binding import MAX_REQUIRED, Binding, learn, required_nodes
 from sweyard_operator.plan.images_to_start import allowed_images, choose_images
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.pacing import room_to_start
@@ -20,7 +21,7 @@ from sweyard_operator.plan.plan import Deletion, Patch, Plan
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, Holder, ObservedPool, PoolPlan
 from sweyard_operator.plan.pool_status import plan_events, plan_status
-from sweyard_operator.plan.preferred_nodes import good_nodes, preferred_nodes
+from sweyard_operator.plan.preferred_nodes import MAX_PREFERRED, good_nodes, some_nodes
 from sweyard_operator.plan.recycling import free_sandbox, plan_recycling
 from sweyard_operator.plan.sandbox import SandboxPod
 from sweyard_operator.plan.slots import choose_slots
@@ -68,7 +69,7 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     within_cap = wishes[: max(0, spec.replicas - census.total)]
     removals = _choose_removals(observed, census, supply, waiting=len(wishes) - len(within_cap))
     room = room_to_start(census, max_starting_per_node=observed.max_starting_per_node)
-    create = _build_pods(observed, within_cap[: min(room, _MAX_WRITES)])
+    create = _build_pods(observed, learn(observed.binding, census.failed), within_cap[: min(room, _MAX_WRITES)])
     delete = _pod_deletions(observed.namespace, removals)
     figures = Figures(
         wanted=len(wanted),
@@ -168,12 +169,13 @@ def _holder_deletions(holders: Iterable[Holder]) -> tuple[Deletion, ...]:
     return tuple(deletion for holder in holders for deletion in holder.deletions)
 
 
-def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manifest, ...]:
+def _build_pods(observed: ObservedPool, binding: Binding, images: tuple[str, ...]) -> tuple[Manifest, ...]:
     taken = {pod.slot for pod in observed.pods} | observed.blocked_slots
     slots = choose_slots(taken, cap=observed.spec.replicas, count=len(images))
     template = template_hash(observed.spec)
     pull_from = {image: mirrored(image, observed.mirrors) for image in set(images)}
     good = {image: good_nodes(name, observed.reports, observed.avoided_nodes) for image, name in pull_from.items()}
+    bound = {image: required_nodes(image, name, observed.reports, binding) for image, name in pull_from.items()}
     return tuple(
         build_sandbox_pod(
             observed.owner,
@@ -183,7 +185,8 @@ def _build_pods(observed: ObservedPool, images: tuple[str, ...]) -> tuple[Manife
             template=template,
             pull_from=pull_from[image],
             avoided_nodes=observed.avoided_nodes,
-            preferred_nodes=preferred_nodes(good[image], slot),
+            preferred_nodes=() if bound[image] else some_nodes(good[image], slot, MAX_PREFERRED),
+            required_nodes=some_nodes(bound[image], slot, MAX_REQUIRED),
         )
         for slot, image in zip(slots, images, strict=False)
     )

@@ -94,7 +94,9 @@ class FakeNodes:
         load = Counter(
             item["spec"].get("nodeName") for (kind, _, _), item in self.api.store.objects.items() if kind == PODS
         )
-        fitting = [name for name in self.names if name not in self.lost and load[name] < self.capacity]
+        fitting = [
+            name for name in self.names if name not in self.lost and load[name] < self.capacity and _may(pod, name)
+        ]
         if not fitting:
             message = f"0/{len(self.names)} nodes are available: {len(self.names)} Too many pods."
             entry = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -190,6 +192,14 @@ def _set_ready(pod: dict[str, Any], status: str, now: datetime) -> None:
     others = [entry for entry in pod["status"].get("conditions", ()) if entry["type"] != "Ready"]
     entry = {"type": "Ready", "status": status, "lastTransitionTime": rfc3339(now)}
     pod["status"]["conditions"] = [*others, entry]
+
+
+def _may(pod: Mapping[str, Any], node: str) -> bool:
+    """The node is one of those that the pod requires, if it requires any."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = () if required is None else required["nodeSelectorTerms"]
+    return required is None or any(all(_meets(one, node) for one in term["matchFields"]) for term in terms)
 
 
 def _liking(pod: Mapping[str, Any], node: str) -> int:

@@ -1,7 +1,8 @@
-"""Sandboxes prefer nodes that hold their image, are never bound to them, and are counted by whether they got one."""
+"""Sandboxes prefer nodes that hold their image, and are counted by whether they got one."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from sweyard_operator.build.cache_pods import build_holding_pods
 from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport, report_name
 from sweyard_operator.handlers.rollout_pool import RolloutPoolController
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
+from sweyard_operator.plan.image_binding import Binding, required_nodes
 from sweyard_operator.plan.image_reports import reports_of_pods
-from sweyard_operator.plan.preferred_nodes import good_nodes, preferred_nodes
-from sweyard_operator.resources import CONFIG_MAPS, PODS, ROLLOUT_POOLS
+from sweyard_operator.plan.preferred_nodes import MAX_PREFERRED, good_nodes, some_nodes
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, PODS, ROLLOUT_POOLS
 from sweyard_operator.testing.fake_api import FakeApiServer
 from sweyard_operator.testing.fake_nodes import FakeNodes
 from sweyard_operator.testing.lies import Lies
@@ -51,7 +53,7 @@ def test_where_every_node_holds_an_image_none_is_preferred() -> None:
 
 def test_of_many_nodes_each_slot_is_told_others() -> None:
     good = [f"n{number:02}" for number in range(40)]
-    told = [preferred_nodes(good, slot) for slot in range(40)]
+    told = [some_nodes(good, slot, MAX_PREFERRED) for slot in range(40)]
     assert {len(nodes) for nodes in told} == {16}
     assert {nodes[0] for nodes in told} == set(good)
 
@@ -95,9 +97,9 @@ def play(story: Callable[[FakeApiServer, FakeNodes], Coroutine[Any, Any, None]])
     return process
 
 
-def make_pool(api: FakeApiServer, **images: int) -> None:
+def make_pool(api: FakeApiServer, *, more: Mapping[str, Any] = MappingProxyType({}), **images: int) -> None:
     warm = [{"image": f"{name}:1", "replicas": count} for name, count in images.items()]
-    spec = {"replicas": 10, "warm": warm, "imageCacheRef": "cache"}
+    spec = {"replicas": 10, "warm": warm, "imageCacheRef": "cache", **more}
     metadata = {"name": "pool", "namespace": "team"}
     api.store.create(
         ROLLOUT_POOLS, {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata, "spec": spec}
@@ -139,5 +141,79 @@ def test_where_the_good_nodes_are_full_sandboxes_start_elsewhere_and_count_as_co
         assert [node for _, node in places(api)].count("node-b") == 3
         assert status(api)["ready"] == 4
         assert status(api)["warmStartFraction"] == 0.75
+
+    play(story)
+
+
+ALL = frozenset(NODES)
+
+
+@pytest.mark.parametrize(
+    ("reports", "binding", "nodes"),
+    [
+        (("cached", "cached", None), Binding(ALL), ("node-a", "node-b")),
+        (("cached", "pulling", None), Binding(ALL), ()),
+        (("cached", "pulling", None), Binding(ALL, late_images={"a:1"}), ("node-a",)),
+        (("waiting", "failed", None), Binding(ALL, late_images={"a:1"}), ()),
+        (("cached", "cached", None), Binding(ALL - {"node-a"}), ("node-b",)),
+        (("cached", None, None), Binding(ALL - {"node-a"}), ()),
+        (("cached", None, None), Binding(ALL, unplaced_images={"a:1"}, late_images={"a:1"}), ()),
+        (("cached", "cached", "cached"), Binding(ALL), ()),
+        (("cached", None, None), Binding(), ()),
+    ],
+    ids=[
+        "on-all-that-are-to-hold-it",
+        "not-yet-on-all",
+        "a-sandbox-was-late",
+        "late-but-held-by-none",
+        "a-holder-is-cordoned",
+        "the-only-holder-is-cordoned",
+        "waited-for-a-place-in-vain",
+        "held-by-all",
+        "not-asked-for",
+    ],
+)
+def test_a_sandbox_is_bound_to_holders_once_they_are_there(
+    reports: tuple[str | None, ...], binding: Binding, nodes: tuple[str, ...]
+) -> None:
+    said = {node: report(node, a=state) if state else report(node) for node, state in zip(NODES, reports, strict=True)}
+    assert required_nodes("a:1", "a:1", said, binding) == nodes
+
+
+def make_cache(api: FakeApiServer, **spec: Any) -> None:
+    metadata = {"name": "cache", "namespace": "team"}
+    api.store.create(
+        IMAGE_CACHES, {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": metadata, "spec": spec}
+    )
+
+
+REQUIRED = {"imageAffinity": "required", "startupDeadlineSeconds": 30}
+
+
+def test_where_required_sandboxes_wait_for_the_nodes_that_hold_their_image_up_to_the_deadline() -> None:
+    async def story(api: FakeApiServer, nodes: FakeNodes) -> None:
+        nodes.capacity = 3
+        make_cache(api, images=["a:1"], copies=1)
+        for said in (report("node-a"), report("node-b", a="cached"), report("node-c")):
+            tell(api, said)
+        make_pool(api, a=4, more=REQUIRED)
+        await asyncio.sleep(20)
+        assert places(api) == [("a:1", "")] + [("a:1", "node-b")] * 3
+        await asyncio.sleep(40)
+        assert [node for _, node in places(api)].count("node-b") == 3
+        assert status(api)["ready"] == 4, "no sandbox waits for ever"
+
+    play(story)
+
+
+def test_without_copies_that_are_pulled_ahead_nobody_is_bound() -> None:
+    async def story(api: FakeApiServer, nodes: FakeNodes) -> None:
+        nodes.capacity = 3
+        make_cache(api, images=["a:1"], copies=0)
+        for said in (report("node-a"), report("node-b", a="cached"), report("node-c")):
+            tell(api, said)
+        make_pool(api, a=4, more=REQUIRED)
+        await asyncio.sleep(20)
+        assert status(api)["ready"] == 4
 
     play(story)
