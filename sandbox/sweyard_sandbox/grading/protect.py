@@ -39,17 +39,20 @@ class Kept:
     """`path: why`."""
 
 
-def keep_work(patch: str, python_path: Sequence[str], test_files: Sequence[str] = ()) -> Kept:
-    """Leave out sections that touch tests, configuration, links or hidden modules."""
-    sections = [(section, _objection(section, python_path, frozenset(test_files))) for section in split_patch(patch)]
+def keep_work(patch: str, python_path: Sequence[str], test_files: Sequence[str] = (), own: Sequence[str] = ()) -> Kept:
+    """Leave out sections that touch tests, configuration, links, hidden modules, or the grader's `own` paths."""
+    tests = frozenset(test_files)
+    sections = [(section, _objection(section, python_path, tests, own)) for section in split_patch(patch)]
     kept = join_patch([section for section, objection in sections if not objection])
     return Kept(kept, tuple(f"{section.path}: {objection}" for section, objection in sections if objection))
 
 
-def _objection(section: Section, python_path: Sequence[str], test_files: frozenset[str]) -> str:
+def _objection(section: Section, python_path: Sequence[str], test_files: frozenset[str], own: Sequence[str]) -> str:
     path = PurePosixPath(section.path)
     if path.is_absolute() or ".." in path.parts:
         return "outside the repository"
+    if any(path.is_relative_to(each) for each in own):
+        return "the grader's own"
     if section.path in test_files or TEST_FILE.search(section.path) or TEST_FOLDERS & set(path.parts[:-1]):
         return "a test"
     if path.name in CONFIGURATION or path.name.endswith(BINARY_SUFFIXES):

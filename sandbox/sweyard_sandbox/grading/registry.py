@@ -2,6 +2,7 @@
 
 from sweyard_sandbox.errors import SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade, Grader
+from sweyard_sandbox.grading.r2e_gym import R2eGymGrader
 from sweyard_sandbox.grading.swe_bench import SweBenchGrader
 from sweyard_sandbox.grading.sweyard import SweyardGrader
 from sweyard_sandbox.runtime import Runtime
@@ -14,6 +15,8 @@ def grader_for(task: Task) -> Grader:
         return SweyardGrader()
     if task.grader == "swe-bench":
         return SweBenchGrader()
+    if task.grader == "r2e-gym":
+        return R2eGymGrader()
     raise NotImplementedError(f"task {task.id}: no grader for {task.grader!r} in this version")
 
 

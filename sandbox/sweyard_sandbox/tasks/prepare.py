@@ -22,18 +22,25 @@ IDENTITY = "-c user.name=sweyard -c user.email=sweyard@localhost -c commit.gpgsi
 async def prepare_sandbox(task: Task, sandbox: Sandbox) -> None:
     """Turn the image's clean tree into what the agent may see.
 
-    A task with a fault to put in gets a new repository of one commit, so that no clean version is left in it. Others
-    keep their history up to HEAD; branches, tags and remotes that could hold the solution are removed.
-    Raises InfrastructureError with git's words if that fails.
+    A task with a fault to put in gets a new repository of one commit, so that no clean version is left in it; so does
+    one with files to hide, which its history holds too. Others keep their history up to HEAD; branches, tags and
+    remotes that could hold the solution are removed. Raises InfrastructureError with git's words if that fails.
     """
-    script = _fresh_repository(task) if task.setup_patch else _purged_repository()
+    if task.setup_patch:
+        script = _fresh_repository(task)
+    else:
+        script = _single_commit(task) if task.grading.get("hidden_files") else _purged_repository()
     result = await sandbox.run(script, timeout_seconds=PREPARE_TIMEOUT_SECONDS)
     if result.exit_code != 0:
         raise InfrastructureError(FailureReason.ERROR, f"preparing {task.id} failed: {result.text[-500:]}")
 
 
-def _fresh_repository(task: Task) -> str:
+def _hide(task: Task) -> str:
     hidden = " ".join(shlex.quote(path) for path in task.grading.get("hidden_files", ()))
+    return f"rm -rf -- {hidden}" if hidden else ""
+
+
+def _fresh_repository(task: Task) -> str:
     return f"""set -e
 rm -rf .git
 {GIT} init -q --template= .
@@ -41,9 +48,27 @@ mkdir -p .git/info
 echo '{ATTRIBUTES}' >.git/info/attributes
 echo __pycache__/ >.git/info/exclude
 printf %s {shlex.quote(task.setup_patch)} | {GIT} apply --whitespace=nowarn -
-{f"rm -rf -- {hidden}" if hidden else ""}
+{_hide(task)}
 {GIT} add -A -f . ':!*__pycache__*'
 {GIT} {IDENTITY} commit -q -m 'The repository as it is'
+{GIT} update-ref {BASE_REF} HEAD"""
+
+
+def _single_commit(task: Task) -> str:
+    """What the old repository tracked stays tracked, ignored or not; its environment (.venv) is no part of the work."""
+    return f"""set -e
+{_hide(task)}
+{GIT} add -u .
+{GIT} ls-files -z >/tmp/sweyard-tracked
+rm -rf .git
+{GIT} init -q --template= .
+mkdir -p .git/info
+echo '{ATTRIBUTES}' >.git/info/attributes
+printf '__pycache__/\\n/.venv/\\n' >.git/info/exclude
+{GIT} add -A .
+{GIT} add -f --pathspec-from-file=/tmp/sweyard-tracked --pathspec-file-nul
+rm /tmp/sweyard-tracked
+{GIT} {IDENTITY} commit -q --allow-empty -m 'The repository as it is'
 {GIT} update-ref {BASE_REF} HEAD"""
 
 
@@ -59,4 +84,5 @@ echo '{ATTRIBUTES}' >.git/info/attributes
 {GIT} add -A .
 {GIT} {IDENTITY} commit -q --allow-empty -m 'The repository as it is'
 {GIT} update-ref {BASE_REF} HEAD
+{GIT} repack -q -a -d
 {GIT} prune --expire=now"""
