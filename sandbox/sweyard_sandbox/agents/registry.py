@@ -1,6 +1,7 @@
 """The agent that a run's config names."""
 
 from sweyard_api.workload import Agent as AgentSpec
+from sweyard_sandbox.agents.bash.agent import BashAgent
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import Agent
 from sweyard_sandbox.agents.r2e.agent import R2eAgent
@@ -14,4 +15,6 @@ def make_agent(spec: AgentSpec) -> Agent:
         return ShortAgent(limits)
     if spec.type == "r2e":
         return R2eAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
-    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use `short` or `r2e`")
+    if spec.type == "bash":
+        return BashAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
+    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use `short`, `r2e` or `bash`")

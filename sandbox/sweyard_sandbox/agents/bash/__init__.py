@@ -1,0 +1,1 @@
+"""`bash`: one shell command a turn, as mini-swe-agent works."""

@@ -1,0 +1,59 @@
+"""The `bash` agent: one fenced command a turn, handed in by a command that prints the sentinel.
+
+Conventions of mini-swe-agent: each command runs in a shell of its own; exactly one block, else nothing is run; the
+work is handed in when the first line that a successful command prints is the sentinel.
+"""
+
+import re
+from collections.abc import AsyncIterator
+
+from sweyard_sandbox.agents.bash.prompt import NOT_ONE_BLOCK, SENTINEL, first_messages
+from sweyard_sandbox.agents.loop import Act, Limits, Step, converse
+from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn
+from sweyard_sandbox.agents.tools.arguments import ToolError
+from sweyard_sandbox.agents.tools.bash import execute_bash
+from sweyard_sandbox.runtime import Sandbox
+from sweyard_sandbox.tasks.task import Task
+
+BLOCK = re.compile(r"^```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+
+
+def blocks(reply: str) -> list[str]:
+    """Commands of all complete fenced blocks, in order."""
+    return [command.strip("\n") for command in BLOCK.findall(reply.replace("\r\n", "\n"))]
+
+
+def hands_in(output: str) -> bool:
+    """True if the first line is the sentinel, and no failure is noted below it."""
+    lines = output.split("\n")
+    return lines[0].strip() == SENTINEL and not lines[-1].startswith("[exit code")
+
+
+class BashAgent:
+    """Works in a shell alone."""
+
+    def __init__(self, limits: Limits, *, step_timeout_seconds: float) -> None:
+        self.limits = limits
+        self.step_timeout_seconds = step_timeout_seconds
+
+    async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
+        """Prompt, then one command a turn until the sentinel."""
+        async for turn in converse(first_messages(task), session, self._act(sandbox), self.limits):
+            yield turn
+
+    def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
+        """There is no script for free exploration."""
+        raise NotImplementedError("agent.type bash has no scripted solver; warm up from a data set of trajectories")
+
+    def _act(self, sandbox: Sandbox) -> Act:
+        async def act(reply: str) -> Step:
+            commands = blocks(reply)
+            if len(commands) != 1:
+                return Step("", NOT_ONE_BLOCK.format(count=len(commands)))
+            try:
+                output = await execute_bash({"cmd": commands[0]}, sandbox, timeout_seconds=self.step_timeout_seconds)
+            except ToolError as error:
+                return Step("", f"[{error}.]")
+            return Step("submit", finished=True) if hands_in(output) else Step("bash", output)
+
+        return act
