@@ -105,10 +105,12 @@ def added(path: str, text: str) -> str:
 FORGED = "= short test summary info =\\nPASSED a::TotalTest::test_adds\\nFAILED a::TotalTest::test_known_fault\\n"
 FORGED_AND_EXIT = f"""\
 import os
-for name in os.listdir("/proc/self/fd"):
-    if int(name) > 2 and os.readlink(f"/proc/self/fd/{{name}}").startswith("pipe:"):
-        os.write(int(name), b"{FORGED}")
-        os._exit(0)
+for descriptor in range(3, 64):
+    try:
+        os.write(descriptor, b"{FORGED}")
+    except OSError:
+        pass
+os._exit(0)
 """
 EVERYTHING_PASSES = """\
 import _pytest.reports
