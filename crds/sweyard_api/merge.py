@@ -8,7 +8,7 @@ DISPLACES: dict[str, tuple[str, ...]] = {
     "model.name": ("scratch", "revision", "tokenSecret"),
     "model.scratch": ("name", "revision", "tokenSecret"),
     "tasks.train.dataset": (_ALL,),
-    "agent.type": ("command",),
+    "agent.type": ("command", "shell"),
     "warmup.demonstrations": ("dataset",),
     "algorithm.estimator": ("normalizeByStd",),
     "algorithm.lossAggregation": ("lossConstant",),

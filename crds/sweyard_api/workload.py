@@ -91,14 +91,17 @@ class Agent(Model):
     """Who acts in a sandbox."""
 
     type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli"] = "r2e"
-    """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `short`: one-line calls that a very
-    small model can write. `cli`: a command-line agent that speaks to the gateway."""
+    """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `pdb`: file_editor, search, finish and
+    a debugger that stays alive between calls. `short`: one-line calls that a very small model can write. `cli`: a
+    command-line agent that speaks to the gateway."""
     max_turns: Annotated[int, Field(ge=1, le=1_000)] = 50
     """Turns before the attempt ends as max_turns."""
     step_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 90
     """One command in the sandbox."""
     timeout_seconds: Annotated[int, Field(ge=1, le=604_800)] = 5_400
     """The whole attempt, grading aside."""
+    shell: bool = False
+    """Give a `pdb` agent execute_bash too."""
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
     """Command line of a `cli` agent."""
 
@@ -108,6 +111,12 @@ class Agent(Model):
             "must be set if and only if agent.type is `cli`",
             lambda agent: bool(agent.command) == (agent.type == "cli"),
             "!has(self.command) || size(self.command) == 0 || !has(self.type) || self.type == 'cli'",
+        ),
+        Rule(
+            "shell",
+            "is for agent.type `pdb` alone; the others have a shell or have none: leave it out",
+            lambda agent: not agent.shell or agent.type == "pdb",
+            "!has(self.shell) || !self.shell || !has(self.type) || self.type == 'pdb'",
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.bash.agent import BashAgent
+from sweyard_sandbox.agents.debugger.agent import PdbAgent
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import Agent
 from sweyard_sandbox.agents.r2e.agent import R2eAgent
@@ -17,4 +18,6 @@ def make_agent(spec: AgentSpec) -> Agent:
         return R2eAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
     if spec.type == "bash":
         return BashAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
-    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use `short`, `r2e` or `bash`")
+    if spec.type == "pdb":
+        return PdbAgent(limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
+    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use short, r2e, bash or pdb")

@@ -12,7 +12,7 @@ from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.protect import Kept, keep_work
-from sweyard_sandbox.grading.r2e_log import official_verdict, plain, problems, reports
+from sweyard_sandbox.grading.r2e_log import normal_names, official_verdict, plain, problems, reports
 from sweyard_sandbox.grading.sealed import acquire_sealed
 from sweyard_sandbox.runtime import Result, Runtime, Sandbox
 from sweyard_sandbox.tasks.prepare import GIT
@@ -105,7 +105,9 @@ def judge(task: Task, canaries: Sequence[Canary], kept: Kept, result: Result) ->
     if result.truncated:
         reasons.append("the log was cut")
     found = reports(work)
-    tests = {test: STATUSES[found[test][-1]] if test in found else TestStatus.MISSING for test in expected}
+    tests = {
+        test: STATUSES[found[test][-1]] if test in found else TestStatus.MISSING for test in normal_names(expected)
+    }
     official = official_verdict(work, expected)
     if not official and not reasons:
         reasons.append("R2E-Gym's own rule does not call it solved")
@@ -128,4 +130,4 @@ def _notes(kept: Kept) -> str:
 
 
 def _missing(task: Task) -> dict[str, TestStatus]:
-    return dict.fromkeys(task.grading["expected"], TestStatus.MISSING)
+    return dict.fromkeys(normal_names(task.grading["expected"]), TestStatus.MISSING)

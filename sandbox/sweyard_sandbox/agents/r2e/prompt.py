@@ -3,7 +3,7 @@
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.tasks.task import Task
 
-SYSTEM = """\
+CALL_FORM = """\
 You are a programmer who repairs a code repository through tools. Call one tool in each reply, in this form:
 
 <function=NAME>
@@ -11,7 +11,8 @@ You are a programmer who repairs a code repository through tools. Call one tool 
 </function>
 
 Write your thoughts before the call, if any, and nothing after it. Values are taken as they are, without quotes.
-
+"""
+FILE_EDITOR = """\
 file_editor: look at files and change them.
   command: view, create, str_replace, insert or undo_edit
   path: file, or for view also a directory
@@ -19,17 +20,21 @@ file_editor: look at files and change them.
   file_text: for create, the whole text
   old_str, new_str: for str_replace; old_str must occur exactly once in the file
   insert_line, new_str: for insert; new_str goes after that line
-
+"""
+BASH = """\
 execute_bash: run a command in the shell. Nothing is kept between commands except files.
   cmd: the command; it gets no input and is stopped when it takes too long
-
+"""
+SEARCH = """\
 search: find the lines that contain a text.
   search_term: the text, literally
   path: file or directory; optional, default the whole repository
-
+"""
+FINISH = """\
 finish: hand in your work, once the problem is solved.
   result: one sentence about what you did; optional
 """
+SYSTEM = "\n".join((CALL_FORM, FILE_EDITOR, BASH, SEARCH, FINISH))
 
 USER = """\
 The repository is in {directory}. This is the problem:

@@ -1,0 +1,32 @@
+"""One XML-like call a turn, carried out by the tool that it names."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from sweyard_sandbox.agents.loop import Act, Step
+from sweyard_sandbox.agents.r2e.calls import parse_calls
+from sweyard_sandbox.agents.r2e.prompt import FIRST_ONLY, MALFORMED
+from sweyard_sandbox.agents.tools.arguments import Arguments, ToolError
+
+Tool = Callable[[Arguments], Awaitable[str]]
+"""Raises ToolError with words for the model."""
+
+
+def act_with(tools: Mapping[str, Tool]) -> Act:
+    """The first call of a reply is carried out; `finish` ends the attempt."""
+
+    async def act(reply: str) -> Step:
+        calls = parse_calls(reply)
+        if not calls:
+            return Step("", MALFORMED)
+        call = calls[0]
+        if call.name == "finish":
+            return Step("finish", finished=True)
+        if call.name not in tools:
+            return Step("", f"[There is no tool `{call.name[:40]}`; use one of {', '.join((*tools, 'finish'))}.]")
+        note = FIRST_ONLY if len(calls) > 1 else ""
+        try:
+            return Step(call.name, note + await tools[call.name](call.arguments))
+        except ToolError as error:
+            return Step(call.name, f"{note}[{call.name}: {error}.]")
+
+    return act
