@@ -92,8 +92,8 @@ class Agent(Model):
 
     type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli"] = "r2e"
     """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `pdb`: file_editor, search, finish and
-    a debugger that stays alive between calls. `short`: one-line calls that a very small model can write. `cli`: a
-    command-line agent that speaks to the gateway."""
+    a debugger that stays alive between calls. `rewrite`: view, search, rewrite, finish. `short`: one-line calls that
+    a very small model can write. `cli`: a command-line agent that speaks to the gateway."""
     max_turns: Annotated[int, Field(ge=1, le=1_000)] = 50
     """Turns before the attempt ends as max_turns."""
     step_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 90
@@ -101,7 +101,7 @@ class Agent(Model):
     timeout_seconds: Annotated[int, Field(ge=1, le=604_800)] = 5_400
     """The whole attempt, grading aside."""
     shell: bool = False
-    """Give a `pdb` agent execute_bash too."""
+    """Give a `pdb` or `rewrite` agent execute_bash too."""
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
     """Command line of a `cli` agent."""
 
@@ -114,9 +114,9 @@ class Agent(Model):
         ),
         Rule(
             "shell",
-            "is for agent.type `pdb` alone; the others have a shell or have none: leave it out",
-            lambda agent: not agent.shell or agent.type == "pdb",
-            "!has(self.shell) || !self.shell || !has(self.type) || self.type == 'pdb'",
+            "is for agent.type `pdb` and `rewrite`; the others have a shell or have none: leave it out",
+            lambda agent: not agent.shell or agent.type in ("pdb", "rewrite"),
+            "!has(self.shell) || !self.shell || !has(self.type) || self.type in ['pdb', 'rewrite']",
         ),
     )
 

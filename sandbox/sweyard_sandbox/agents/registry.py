@@ -6,6 +6,7 @@ from sweyard_sandbox.agents.debugger.agent import PdbAgent
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import Agent
 from sweyard_sandbox.agents.r2e.agent import R2eAgent
+from sweyard_sandbox.agents.rewrite.agent import RewriteAgent
 from sweyard_sandbox.agents.short.agent import ShortAgent
 
 
@@ -20,4 +21,6 @@ def make_agent(spec: AgentSpec) -> Agent:
         return BashAgent(limits, step_timeout_seconds=spec.step_timeout_seconds)
     if spec.type == "pdb":
         return PdbAgent(limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
-    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use short, r2e, bash or pdb")
+    if spec.type == "rewrite":
+        return RewriteAgent(limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
+    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use another type of agent")

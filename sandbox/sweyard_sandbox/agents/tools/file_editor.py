@@ -3,10 +3,13 @@
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sweyard_sandbox.agents.tools.arguments import Arguments, ToolError, integer, required
 from sweyard_sandbox.agents.tools.observation import shorten
 from sweyard_sandbox.runtime import Result, Sandbox
+from sweyard_sandbox.tasks.diff import unified_diff
 
 COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
 SNIPPET_LINES = 4
@@ -27,19 +30,33 @@ class FileEditor:
         if command not in COMMANDS:
             raise ToolError(f"unknown command {command[:40]!r}; use one of {', '.join(COMMANDS)}")
         path = self._absolute(required(arguments, "path").strip())
-        try:
+        with told(path):
             answer: str = await getattr(self, f"_{command}")(path, arguments)
             return answer
+
+    async def rewrite(self, arguments: Arguments) -> str:
+        """Put `new_code` in the place of lines `start` to `end` of `path`, or of all of it. Raises ToolError."""
+        path = self._absolute(required(arguments, "path").strip())
+        new = required(arguments, "new_code")
+        with told(path):
+            if not arguments.get("start", "").strip():
+                return await self._replace_all(path, _ended(new))
+            lines = await self._lines(path)
+            first = integer(arguments["start"], "start")
+            last = integer(arguments.get("end", "").strip() or arguments["start"], "end")
+            if not 1 <= first <= last <= len(lines):
+                raise ToolError(f"`start` and `end` must be lines of the file, from 1 to {len(lines)}")
+            return await self._replace_all(path, "\n".join([*lines[: first - 1], *_inner(new), *lines[last:]]))
+
+    async def _replace_all(self, path: str, text: str) -> str:
+        try:
+            before = await self.sandbox.read(path)
         except FileNotFoundError:
-            raise ToolError(f"{path} does not exist") from None
-        except NotADirectoryError:
-            raise ToolError(f"a parent of {path} is a file") from None
-        except IsADirectoryError:
-            raise ToolError(f"{path} is a directory") from None
-        except PermissionError:
-            raise ToolError(f"{path} may not be read or written") from None
-        except OSError as error:
-            raise ToolError(f"{path}: {error.strerror}") from None
+            await self.sandbox.write(path, _encode(text))
+            return f"{path} is created."
+        await self._save(path, before, text)
+        difference = unified_diff(path.lstrip("/"), before.decode("utf-8", "replace"), text)
+        return shorten(f"{path} is changed:\n{difference}" if difference else f"{path} is as it was.")
 
     def _absolute(self, path: str) -> str:
         if not path or "\0" in path:
@@ -65,8 +82,7 @@ class FileEditor:
         text = required(arguments, "file_text")
         if (await self._shell(f"test -e {shlex.quote(path)}")).exit_code == 0:
             raise ToolError(f"{path} exists; change it with str_replace, or remove it first")
-        # The call syntax takes the last newline away; a text file ends with one.
-        await self.sandbox.write(path, _encode(text if text.endswith("\n") or not text else f"{text}\n"))
+        await self.sandbox.write(path, _encode(_ended(text)))
         return f"{path} is created."
 
     async def _str_replace(self, path: str, arguments: Arguments) -> str:
@@ -116,6 +132,33 @@ class FileEditor:
         if b"\0" in data:
             raise ToolError(f"{path} is not a text file")
         return data.decode("utf-8", "replace").split("\n")
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """What goes wrong with a file, in words for the model. Raises ToolError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ToolError(f"{path} does not exist") from None
+    except NotADirectoryError:
+        raise ToolError(f"a parent of {path} is a file") from None
+    except IsADirectoryError:
+        raise ToolError(f"{path} is a directory") from None
+    except PermissionError:
+        raise ToolError(f"{path} may not be read or written") from None
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from None
+
+
+def _ended(text: str) -> str:
+    """The call syntax takes the last newline away; a text file ends with one."""
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _inner(text: str) -> list[str]:
+    """Lines to put between others; none for an empty text."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _encode(text: str) -> bytes:
