@@ -171,6 +171,25 @@ def tree_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
+async def test_later_commits_are_gone_even_from_packs_and_earlier_ones_stay(tmp_path: Path) -> None:
+    def git(script: str) -> None:
+        subprocess.run(["sh", "-ec", script], cwd=tmp_path, check=True, env=GIT_ENVIRONMENT)
+
+    git("git init -q; echo 1 >a; git add a; git commit -qm first; echo 2 >a; git commit -qam base")
+    git("echo solution >a; git commit -qam later; git tag v1; git repack -qad; git reset -q --hard HEAD~1")
+    sandbox = FolderSandbox(tmp_path)
+
+    await prepare_sandbox(PLAIN, sandbox)  # type: ignore[arg-type]
+
+    show = "git log --format=%s; git cat-file --batch-check --batch-all-objects | while read name rest; do "
+    seen = (await sandbox.run(f"{show} git cat-file -p $name; done")).output.decode()
+    assert seen.startswith("The repository as it is\nbase\nfirst\n")
+    assert "solution" not in seen
+
+
+PLAIN = Task(
+    id="t", repository="r", image="", working_directory="", problem_statement="", gold_patch="", fail_to_pass=()
+)
 CONTENTS = st.lists(st.text("ab \r\t\x0c\u00e9", max_size=4), max_size=6).map("\n".join)
 TREES = st.dictionaries(st.sampled_from(["a.py", "b c.txt", "d/e.py", "\u00fc.txt"]), CONTENTS, max_size=4)
 
@@ -199,15 +218,12 @@ def test_patch_round_trip(
 async def patch_between(root: Path, work: Callable[[], None]) -> str:
     """Extraction, in a folder of this machine instead of a sandbox."""
     sandbox = FolderSandbox(root)
-    task = Task(
-        id="t", repository="r", image="", working_directory="", problem_statement="", gold_patch="", fail_to_pass=()
-    )
     subprocess.run(
         ["sh", "-ec", "git init -q; git add -A; git commit -q --allow-empty -m x"],
         cwd=root,
         check=True,
         env=GIT_ENVIRONMENT,
     )
-    await prepare_sandbox(task, sandbox)  # type: ignore[arg-type]
+    await prepare_sandbox(PLAIN, sandbox)  # type: ignore[arg-type]
     work()
-    return (await extract_patch(task, sandbox)).patch  # type: ignore[arg-type]
+    return (await extract_patch(PLAIN, sandbox)).patch  # type: ignore[arg-type]
