@@ -1,15 +1,11 @@
 """Images are copied side by side, once, and one that fails harms no other."""
 
-import json
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sweyard_cli.cache.mirror import CopyError, Mirrored, Outcome, Skopeo, mirror_images, plan_copies
+from sweyard_cli.cache.mirror import CopyError, Mirrored, Outcome, mirror_images, plan_copies
 from sweyard_cli.errors import UserError
 
 
@@ -70,39 +66,3 @@ def test_copies_run_side_by_side() -> None:
     images = [f"i{number}:1" for number in range(3)]
     copier = FakeCopier(dict.fromkeys(images, "sha256:1"), together=threading.Barrier(3))
     assert set(outcomes({image: f"m/{image}" for image in images}, copier, parallel=3).values()) == {Outcome.COPIED}
-
-
-def write_skopeo(directory: Path, script: str) -> None:
-    program = directory / "skopeo"
-    program.write_text(f"#!/bin/sh\n{script}")
-    program.chmod(0o755)
-
-
-def test_skopeo_is_told_to_keep_digests_and_its_last_words_are_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_skopeo(tmp_path, f'echo "$@" >> {tmp_path}/calls\necho details >&2\necho denied >&2\nexit 1\n')
-    monkeypatch.setenv("PATH", str(tmp_path))
-    skopeo = Skopeo.find(insecure=True)
-    assert skopeo.digest("a:1") is None
-    with pytest.raises(CopyError, match=r"^denied$"):
-        skopeo.copy("a:1", "m.test/a:1")
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[1].split()[:3] == ["copy", "--all", "--preserve-digests"]
-    assert calls[1].split()[-3:] == ["--dest-tls-verify=false", "docker://docker.io/library/a:1", "docker://m.test/a:1"]
-
-
-def test_the_command_says_how_to_use_the_mirror_and_fails_if_an_image_did(
-    sweyard: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_skopeo(tmp_path, 'case "$*" in *bad*) echo missing >&2; exit 1;; *) echo sha256:1;; esac\n')
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    file = tmp_path / "cache.yaml"
-    spec = {"images": ["team/good:1", "team/bad:1"]}
-    document = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "ImageCache", "metadata": {"name": "c"}, "spec": spec}
-    file.write_text(json.dumps(document))
-    result = sweyard("cache", "mirror", "-f", file, "--to", "m.test/")
-    assert result.exit_code != 0
-    assert "present: team/good:1" in result.output
-    assert "failed: team/bad:1: missing" in result.output
-    assert "- {registry: docker.io, mirror: m.test}" in result.output

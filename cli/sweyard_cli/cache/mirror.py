@@ -1,7 +1,5 @@
-"""Copies of images in another registry, by skopeo: side by side, and begun again where they were broken off."""
+"""Copies of images in another registry: side by side, and begun again where they were broken off."""
 
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,15 +11,13 @@ from sweyard_cli.errors import UserError
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
 from sweyard_operator.plan.mirrors import mirrored
 
-_RETRIES = 3
-
 
 class CopyError(Exception):
-    """An image could not be copied; in the tool's words."""
+    """An image could not be copied; in a sentence."""
 
 
 class Copier(Protocol):
-    """Implemented by Skopeo."""
+    """Implemented by sweyard_cli.cache.image_copier.ImageCopier."""
 
     def digest(self, image: str) -> str | None:
         """Of what a registry has under this name; None if it has nothing or does not answer."""
@@ -88,47 +84,3 @@ def _mirror_one(image: str, target: str, copier: Copier) -> Mirrored:
     except CopyError as error:
         return Mirrored(image, target, Outcome.FAILED, str(error))
     return Mirrored(image, target, Outcome.COPIED)
-
-
-@dataclass(frozen=True, slots=True)
-class Skopeo:
-    """Copies blobs that the target lacks, so that what was broken off goes on; credentials are those of its login."""
-
-    program: str
-    insecure: bool
-    """The target speaks plain HTTP, or has a certificate that nobody knows."""
-
-    @classmethod
-    def find(cls, *, insecure: bool) -> "Skopeo":
-        """Raises UserError."""
-        program = shutil.which("skopeo")
-        if program is None:
-            raise UserError(
-                "skopeo is not installed; it copies images between registries: install your system's package"
-            )
-        return cls(program, insecure)
-
-    def digest(self, image: str) -> str | None:
-        """Of what a registry has under this name; None if it has nothing or does not answer."""
-        verify = f"--tls-verify={str(not self.insecure).lower()}"
-        command = [
-            self.program,
-            "inspect",
-            "--no-tags",
-            verify,
-            "--format",
-            "{{.Digest}}",
-            f"docker://{normalize(image)}",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    def copy(self, source: str, target: str) -> None:
-        """With its digest, for every platform. Raises CopyError."""
-        verify = f"--dest-tls-verify={str(not self.insecure).lower()}"
-        options = ["--all", "--preserve-digests", "--retry-times", str(_RETRIES), verify]
-        command = [self.program, "copy", *options, f"docker://{normalize(source)}", f"docker://{normalize(target)}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or [f"skopeo ended with {done.returncode}"]
-            raise CopyError(last[0])

@@ -1,5 +1,6 @@
 """sweyard cache: what images on nodes will cost, and where they are."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 if TYPE_CHECKING:
+    from sweyard_cli.cache.docker_logins import DockerLogins
     from sweyard_cli.cache.wanted import ListImages, Wanted
     from sweyard_operator.plan.placement import CacheNode
 
@@ -53,11 +55,12 @@ def plan(
     from sweyard_cli.cache.forecast import forecast, list_sizes
     from sweyard_cli.cache.forecast_view import show_forecast
     from sweyard_cli.cache.registry import Registry, read_layers
+    from sweyard_cli.cache.registry_client import RegistryClient
 
     bits_per_second = parse_bandwidth(bandwidth)
     wanted = _wanted(file, namespace)
     places = _places(wanted, namespace, nodes, budget)
-    layers, untold = read_layers(wanted.images, Registry()) if sizes else ({}, {})
+    layers, untold = read_layers(wanted.images, Registry(RegistryClient(_logins(), tries=2))) if sizes else ({}, {})
     console = make_console()
     if listing is not None:
         listing.write_text(list_sizes(wanted.images, layers), encoding="utf-8")
@@ -99,7 +102,9 @@ def mirror(
     ] = False,
 ) -> None:
     """Copy the images of the TrainingRun or ImageCache in FILE into a registry; what is there already is skipped."""
-    from sweyard_cli.cache.mirror import Mirrored, Outcome, Skopeo, mirror_images, plan_copies
+    from sweyard_cli.cache.image_copier import ImageCopier
+    from sweyard_cli.cache.mirror import Mirrored, Outcome, mirror_images, plan_copies
+    from sweyard_cli.cache.registry_client import RegistryClient
     from sweyard_operator.cache_agent.image_names import registry_host
 
     copies = plan_copies(_wanted(file, namespace).images, to.rstrip("/"))
@@ -107,13 +112,21 @@ def mirror(
     def tell(done: Mirrored) -> None:
         typer.echo(f"{done.outcome}: {done.image}{f': {done.message}' if done.message else ''}")
 
-    found = mirror_images(copies, Skopeo.find(insecure=insecure), parallel=parallel, tell=tell)
+    hosts = frozenset({registry_host(target) for target in copies.values()} if insecure else ())
+    copier = ImageCopier(RegistryClient(_logins(), hosts))
+    found = mirror_images(copies, copier, parallel=parallel, tell=tell)
     failed = [done for done in found if done.outcome is Outcome.FAILED]
     typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
     for host in sorted({registry_host(image) for image in copies}):
         typer.echo(f"  - {{registry: {host}, mirror: {to.rstrip('/')}}}")
     if failed:
         raise UserError(f"{len(failed)} of {len(found)} images were not copied; the same command goes on with them")
+
+
+def _logins() -> "DockerLogins":
+    from sweyard_cli.cache.docker_logins import DockerLogins
+
+    return DockerLogins.read(Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker"))
 
 
 def _wanted(file: Path, namespace: str | None) -> "Wanted":

@@ -1,0 +1,186 @@
+"""Requests to registries (OCI distribution specification 1.1): with a token where one is asked for, patient where they
+refuse for a while or break off."""
+
+import http.client
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any
+
+from sweyard_cli.cache.docker_logins import DockerLogins
+
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+ACCEPT = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+_TIMEOUT_SECONDS = 60.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_HUB, _HUB_API = "docker.io", "registry-1.docker.io"
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+
+
+class RegistryError(Exception):
+    """What a registry would not do, in a sentence. `status` is its HTTP status; None if it does not answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class BrokenOffError(Exception):
+    """A transfer ended early or brought other bytes than it should: worth another try."""
+
+
+@dataclass(slots=True)
+class RegistryClient:
+    """May be used by several threads at once."""
+
+    logins: DockerLogins = field(default_factory=DockerLogins)
+    insecure_hosts: frozenset[str] = frozenset()
+    """These may speak plain HTTP, or have a certificate that nobody knows."""
+    tries: int = 6
+    sleep: Callable[[float], None] = time.sleep
+    _authorizations: dict[tuple[str, str, bool], str] = field(default_factory=dict)
+    _plain_hosts: set[str] = field(default_factory=set)
+
+    def retry(self, action: Callable[[], Any]) -> Any:
+        """`action`, again after a pause where a registry asks for one, fails or breaks off. Raises RegistryError."""
+        for number in range(self.tries):
+            try:
+                return action()
+            except urllib.error.HTTPError as error:
+                error.close()
+                pause = _pause_seconds(error, number)
+                if pause is None or number + 1 == self.tries:
+                    raise RegistryError(f"the registry answers {error.code} {error.reason}", error.code) from error
+            except (OSError, http.client.HTTPException, BrokenOffError) as error:
+                if number + 1 == self.tries or isinstance(getattr(error, "reason", None), ssl.SSLCertVerificationError):
+                    raise RegistryError(str(getattr(error, "reason", None) or error) or repr(error)) from error
+                pause = 2.0**number
+            self.sleep(pause)
+        raise AssertionError
+
+    def fetch(self, host: str, path: str, headers: Mapping[str, str] = ACCEPT) -> tuple[Message, bytes]:
+        """Headers and body. Raises RegistryError."""
+
+        def once() -> tuple[Message, bytes]:
+            with self.open("GET", host, path, headers=headers) as reply:
+                return reply.headers, reply.read()
+
+        found: tuple[Message, bytes] = self.retry(once)
+        return found
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        host: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | Iterable[bytes] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """One request, authorized; a `body` that is not bytes is sent once only. Raises HTTPError, OSError."""
+        repository = re.split(r"/(?:manifests|blobs)/", path)[0]
+        key = (host, repository, method in ("POST", "PUT", "PATCH"))
+        try:
+            reply = self._send(method, host, path, headers or {}, body, self._authorizations.get(key))
+        except urllib.error.HTTPError as error:
+            challenge = error.headers.get("WWW-Authenticate", "")
+            if error.code != 401 or not challenge:
+                raise
+            error.close()
+            self._authorizations[key] = self._authorize(host, challenge)
+            if not (body is None or isinstance(body, bytes)):
+                raise BrokenOffError("the token was over") from error
+            reply = self._send(method, host, path, headers or {}, body, self._authorizations[key])
+        with reply:
+            yield reply
+
+    def _send(
+        self, method: str, host: str, path: str, headers: Mapping[str, str], body: Any, authorization: str | None
+    ) -> http.client.HTTPResponse:
+        context = ssl._create_unverified_context() if host in self.insecure_hosts else None
+        authorization = None if "://" in path else authorization  # not for another host
+        if not is_loopback(host) and host not in self._plain_hosts:
+            try:
+                return _open(_request(method, _url("https", host, path), headers, body, authorization), context)
+            except urllib.error.URLError as error:
+                if host not in self.insecure_hosts or not _is_plain_http(error):
+                    raise
+                self._plain_hosts.add(host)
+        return _open(_request(method, _url("http", host, path), headers, body, authorization), None)
+
+    def _authorize(self, host: str, challenge: str) -> str:
+        """The header to send; of a Bearer challenge by asking its realm."""
+        login = self.logins.find(host)
+        if not challenge.lower().startswith("bearer "):
+            if login is None:
+                raise RegistryError(f"{host} wants a password: log in with `docker login {host}`", 401)
+            return login.header
+        fields = dict(_CHALLENGE.findall(challenge))
+        realm = urllib.parse.urlsplit(fields.get("realm", ""))
+        may_be_plain = is_loopback(host) or host in self.insecure_hosts
+        if login is not None and realm.scheme != "https" and not may_be_plain:
+            raise RegistryError(f"{host}: its realm {realm.geturl()} is not https, so gets no password", 401)
+        query = urllib.parse.urlencode({name: fields[name] for name in ("service", "scope") if name in fields})
+        request = _request("GET", f"{realm.geturl()}?{query}", {}, None, None if login is None else login.header)
+        with _open(request, None) as reply:
+            answer = json.load(reply)
+        return f"Bearer {answer.get('token') or answer['access_token']}"
+
+
+def is_loopback(host: str) -> bool:
+    """As container runtimes have it: a registry on this machine speaks HTTP."""
+    name = host.partition(":")[0]
+    return name == "localhost" or name.startswith("127.")
+
+
+def strip_host(host: str, location: str) -> str:
+    """A location that a registry names, as a path if it is the registry's own."""
+    parts = urllib.parse.urlsplit(location)
+    is_own = parts.netloc in ("", host, _api(host))
+    return urllib.parse.urlunsplit(("", "", *parts[2:])) if is_own else location
+
+
+def _api(host: str) -> str:
+    return _HUB_API if host == _HUB else host
+
+
+def _url(scheme: str, host: str, path: str) -> str:
+    return path if "://" in path else f"{scheme}://{_api(host)}{path}"
+
+
+def _request(
+    method: str, url: str, headers: Mapping[str, str], body: Any, authorization: str | None
+) -> urllib.request.Request:
+    request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
+    if authorization is not None:
+        # Not for whoever a blob is redirected to.
+        request.add_unredirected_header("Authorization", authorization)
+    return request
+
+
+def _open(request: urllib.request.Request, context: ssl.SSLContext | None) -> http.client.HTTPResponse:
+    reply: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context)
+    return reply
+
+
+def _is_plain_http(error: urllib.error.URLError) -> bool:
+    reason = error.reason
+    return isinstance(reason, ssl.SSLError) and reason.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+
+
+def _pause_seconds(error: urllib.error.HTTPError, number: int) -> float | None:
+    """Before another try; None where it would bring the same answer."""
+    if error.code != 429 and error.code < 500:
+        return None
+    told = error.headers.get("Retry-After", "")
+    return min(float(told) if told.isdecimal() else 2.0**number, _LONGEST_PAUSE_SECONDS)
