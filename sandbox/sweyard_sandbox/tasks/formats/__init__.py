@@ -6,6 +6,7 @@ from typing import Any
 from sweyard_sandbox.errors import TaskFormatError
 from sweyard_sandbox.tasks.formats.r2e_gym import r2e_gym_task
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
+from sweyard_sandbox.tasks.formats.swe_smith import swe_smith_task
 from sweyard_sandbox.tasks.formats.sweyard import sweyard_task
 from sweyard_sandbox.tasks.task import Task
 
@@ -16,6 +17,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "sweyard": sweyard_task,
     "swe-bench": swe_bench_task,
     "r2e-gym": r2e_gym_task,
+    "swe-smith": swe_smith_task,
 }
 
 
@@ -25,6 +27,8 @@ def detect_format(row: Mapping[str, Any]) -> str:
         return "sweyard"
     if "expected_output_json" in row and "docker_image" in row:
         return "r2e-gym"
+    if "image_name" in row and "FAIL_TO_PASS" in row and "test_patch" not in row:
+        return "swe-smith"
     if "instance_id" in row and "FAIL_TO_PASS" in row:
         return "swe-bench"
     raise TaskFormatError(f"a row with the fields {sorted(row)[:12]} fits no known format; set `format` in the source")
