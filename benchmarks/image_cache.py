@@ -3,7 +3,9 @@
     python -m benchmarks.image_cache                           # 4,578 images; 100, 300 and 1,000 nodes; 1 to 5 copies
     python -m benchmarks.image_cache --images 500 --nodes 16
 
-Pure: needs no cluster. Of all cases the worst:
+    python -m benchmarks.image_cache --peer                    # then also what benchmarks.image_peer measures (root)
+
+Pure but for --peer: needs no cluster. Of all cases the worst:
 - `balance`: the fullest node against the mean, in bytes on disk;
 - `balance_layers_untold`: the same where the planner knows how large images are but not which layers they share, as if
   nothing but the nodes' reports tells;
@@ -12,7 +14,9 @@ Pure: needs no cluster. Of all cases the worst:
 - `move_ratio`: copies pulled after ten losses of a node against the copies that the lost nodes had;
 - `balance_after_losses`: what that leaves.
 And `plan_s`, CPU time of one plan of 5,000 images on 1,000 nodes from nothing, `replan_s`, of one that finds all in
-place, and `bytes_ratio`, what one copy of each image needs against a copy on every node. The last line is JSON.
+place, and `bytes_ratio`, what one copy of each image needs against a copy on every node. With --peer also, from
+two real nodes: `peer_seconds_ratio`, `peer_bytes_ratio`, `warm_start_fraction` and `budget_exceeded_bytes`. The last
+line is JSON.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from benchmarks import image_peer
 from benchmarks.figures import print_figures
 from benchmarks.image_world import bytes_on_disk, layers_on_disk, make_images, make_manifests
 
@@ -38,7 +43,9 @@ _FAMILIES = (10, 500)
 _COPIES = (1, 2, 3, 4, 5)
 _LOSSES = 10
 _PLANNED = (5_000, 1_000)
+PEER_KEYS = ("peer_seconds_ratio", "peer_bytes_ratio", "warm_start_fraction", "budget_exceeded_bytes")
 _RUNS = 3
+_PEER_IMAGES = 40
 Placed = Mapping[str, Sequence[str]]
 
 
@@ -169,14 +176,24 @@ def _tell(case: Case) -> str:
     )
 
 
+def merge_peer(figures: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:
+    """With those of real nodes. Raises KeyError where one was not measured."""
+    return {**figures, **{name: peer[name] for name in PEER_KEYS}}
+
+
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=4_578)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100, 300, 1_000])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", action="store_true", help="compare with a DaemonSet on real nodes, as root")
     arguments = parser.parse_args()
+    if arguments.peer:
+        image_peer.require_root("benchmarks.image_cache --peer")
     figures = measure(arguments.images, arguments.nodes, arguments.seed)
+    if arguments.peer:
+        figures = merge_peer(figures, image_peer.run(_PEER_IMAGES))
     print_figures({"benchmark": "image_cache", **figures})
 
 

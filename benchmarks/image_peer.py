@@ -6,14 +6,18 @@ On two real nodes of a cluster of its own, from one registry, one after the othe
 ImageCache with a copy on every node, and one with a single copy of each image. Each gets images of its own, alike in
 number, sizes and shared layers, so that none finds layers that another brought. The agents are up before
 their clock starts. `peer_seconds_ratio` and `peer_bytes_ratio` are the cache's seconds and bytes (copies: 1) for one of
-the DaemonSet's, `peer_all_seconds_ratio` its seconds with copies: all. The last line is JSON.
+the DaemonSet's, `peer_all_seconds_ratio` its seconds with copies: all. `budget_exceeded_bytes` is the most that a
+node's runtime had above its disk budget at any of two samples a second, `warm_start_fraction` the share of a pool's
+sandboxes, one of each image, that then went to a node which had theirs. The last line is JSON.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +26,19 @@ from benchmarks.operator_process import OperatorProcess, free_port
 from benchmarks.own_cluster import load_product_image, own_cluster
 from benchmarks.pods import fresh_namespace
 from benchmarks.prove.image_nodes import AGENT_ROLE, CACHE, ImageNodes
-from benchmarks.prove.layered_images import EXIT, MIB, push_families
+from benchmarks.prove.layered_images import BASE_BYTES, EXIT, MIB, OWN_BYTES, push_families
 from benchmarks.prove.lying_registry import Door, lying_door
 
+from sweyard_api.constants import API_VERSION, GROUP, LABEL_POOL, VERSION
+from sweyard_api.kinds import ROLLOUT_POOL
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 
 NODES, FAMILIES = 2, 4
+POOL = "sandboxes"
+_DISK_FACTOR = 3
+"""Bytes on disk for each compressed one, at most."""
 _DEADLINE_SECONDS = 200.0
 _SETTLE_SECONDS = 12.0
 """containerd looks at its snapshots each ten seconds."""
@@ -85,6 +94,31 @@ async def _stand(nodes: ImageNodes, door: Door) -> tuple[int, int]:
     return door.seen["bytes"], sum((await nodes.used_bytes()).values())
 
 
+async def find_warm_starts(api: ApiClient, namespace: str, images: list[str]) -> float:
+    """Of a pool with a sandbox of each image: the share that its nodes' images were waiting for."""
+    requests = {"cpu": "1m", "memory": "4Mi", "ephemeral-storage": "1Mi"}
+    template = {"resources": {"requests": requests, "limits": {"memory": "64Mi"}}}
+    warm = [{"image": image, "replicas": 1} for image in images]
+    spec = {"replicas": len(images), "warm": warm, "imageCacheRef": CACHE, "template": template}
+    base = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{ROLLOUT_POOL.plural}"
+    body = {"apiVersion": API_VERSION, "kind": ROLLOUT_POOL.name, "metadata": {"name": POOL}, "spec": spec}
+    await api.request("POST", base, body=body)
+    # The images have no shell, so none of them serves: where they go is all that counts.
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while await _num_placed(api, namespace) < len(images):
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(3.0)
+    fraction = (await api.request("GET", f"{base}/{POOL}"))["status"]["warmStartFraction"]
+    await api.request("DELETE", f"{base}/{POOL}")
+    return float(fraction)
+
+
+async def _num_placed(api: ApiClient, namespace: str) -> int:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    pods = (await api.request("GET", path, params={"labelSelector": f"{LABEL_POOL}={POOL}"}))["items"]
+    return sum("nodeName" in pod["spec"] for pod in pods)
+
+
 async def measure(cluster: TestCluster, num_images: int) -> dict[str, Any]:
     """All three, one after the other."""
     addresses = cluster.tool.spec(cluster.name).addresses
@@ -118,15 +152,16 @@ async def _race(
     await asyncio.sleep(2.0)
     await asyncio.to_thread(cluster.kubectl, *wait)
     await asyncio.sleep(_SETTLE_SECONDS)
-    figures = {"peer": peer}
-    for name, copies in (("all", "all"), ("one", 1)):
-        before = await _stand(nodes, door)
-        await nodes.edit(images=sets[name], copies=copies)
-        seconds = await nodes.until(name, _DEADLINE_SECONDS, cached=len(sets[name]), failed=0, nodes=NODES)
-        figures[name] = await weigh(nodes, door, seconds, before)
-        print(f"{name}: {figures[name]}", flush=True)
+    compressed = FAMILIES * BASE_BYTES + len(sets["one"]) * OWN_BYTES
+    budget = max((await nodes.used_bytes()).values()) + 2 * _DISK_FACTOR * compressed
+    await nodes.edit(diskBudget=str(budget))
+    figures: dict[str, Any] = {"peer": peer}
+    async with _sampled(nodes):
+        await _fill(nodes, door, sets, figures)
+    figures["warm_start_fraction"] = await find_warm_starts(api, nodes.namespace, sets["one"])
     return {
         **figures,
+        "budget_exceeded_bytes": nodes.exceeded_bytes,
         "peer_seconds_ratio": round(figures["one"]["seconds"] / peer["seconds"], 3),
         "peer_all_seconds_ratio": round(figures["all"]["seconds"] / peer["seconds"], 3),
         "peer_bytes_ratio": round(figures["one"]["pulled_mib"] / peer["pulled_mib"], 3),
@@ -134,13 +169,36 @@ async def _race(
     }
 
 
-def main() -> None:
-    """Parse, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=40)
-    arguments = parser.parse_args()
+@contextlib.asynccontextmanager
+async def _sampled(nodes: ImageNodes) -> AsyncIterator[None]:
+    """Their disks are watched."""
+    sampling = asyncio.create_task(nodes.sample())
+    try:
+        yield
+    finally:
+        sampling.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sampling
+
+
+async def _fill(nodes: ImageNodes, door: Door, sets: dict[str, list[str]], figures: dict[str, Any]) -> None:
+    """By the cache: first with a copy on every node, then with one."""
+    for name, copies in (("all", "all"), ("one", 1)):
+        before = await _stand(nodes, door)
+        await nodes.edit(images=sets[name], copies=copies)
+        seconds = await nodes.until(name, _DEADLINE_SECONDS, cached=len(sets[name]), failed=0, nodes=NODES)
+        figures[name] = await weigh(nodes, door, seconds, before)
+        print(f"{name}: {figures[name]}", flush=True)
+
+
+def require_root(module: str) -> None:
+    """End with a sentence where it is not root's."""
     if os.geteuid() != 0:
-        raise SystemExit("python -m benchmarks.image_peer needs root: it makes real nodes")
+        raise SystemExit(f"python -m {module} needs root: it makes real nodes")
+
+
+def run(num_images: int) -> dict[str, Any]:
+    """On a cluster of its own."""
     with tempfile.TemporaryDirectory() as directory, own_cluster(nodes=NODES) as cluster:
         image = load_product_image(cluster, "cache-agent")
         cluster.kubectl("apply", "-f", "-", input_text=json.dumps(AGENT_ROLE))
@@ -150,9 +208,18 @@ def main() -> None:
         operator.start()
         try:
             operator.wait_until_ready()
-            figures = asyncio.run(measure(cluster, arguments.images))
+            return asyncio.run(measure(cluster, num_images))
         finally:
             operator.end()
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=40)
+    arguments = parser.parse_args()
+    require_root("benchmarks.image_peer")
+    figures = run(arguments.images)
     print_figures({"benchmark": "image_peer", "images": arguments.images, "nodes": NODES, **figures})
 
 
