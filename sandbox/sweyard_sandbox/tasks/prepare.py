@@ -8,7 +8,7 @@ from sweyard_sandbox.tasks.task import Task
 
 BASE_REF = "refs/sweyard/base"
 """What the agent's work is compared with."""
-PREPARE_TIMEOUT_SECONDS = 120.0
+PREPARE_TIMEOUT_SECONDS = 300.0
 
 # Attributes in .git/info outrank those of the tree: no line ending conversion, no filters, no custom diff drivers.
 ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff"
@@ -55,9 +55,13 @@ printf %s {shlex.quote(task.setup_patch)} | {GIT} apply --whitespace=nowarn -
 
 
 def _single_commit(task: Task) -> str:
-    """What the old repository tracked stays tracked, ignored or not; its environment (.venv) is no part of the work."""
+    """What the old repository tracked stays tracked, ignored or not; its environment (.venv) is no part of the work.
+
+    Repositories within it become plain folders: their history may tell as much, and has lost its place.
+    """
     return f"""set -e
 {_hide(task)}
+find . -mindepth 2 -path './.venv/*' -prune -o -name .git -print0 | xargs -0 -r rm -rf
 {GIT} add -u .
 {GIT} ls-files -z >/tmp/sweyard-tracked
 rm -rf .git

@@ -20,6 +20,8 @@ from sweyard_sandbox.tasks.task import Task
 RUN = "python3 demo.py"
 DEMO = b"from pkg.text import shorter\n\nprint('said', shorter('ab', 'c'))\n"
 PATIENT_SECONDS = 120
+COUNT = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -cx pdb"
+"""Prints how many debuggers run."""
 
 
 async def play(task: Task, sandbox: Sandbox, *replies: str, shell: bool = False) -> list[Turn]:
@@ -98,6 +100,7 @@ async def test_debugger_that_ends_or_hangs_is_told_and_starts_again(sandbox: San
     hanging = await debugger({"command": "import time; print('now'); time.sleep(600)"})
     debugger.timeout_seconds = PATIENT_SECONDS
     again = await debugger({"command": "c"})
+    alive = await sandbox.run(COUNT, timeout_seconds=60)
     dead = await debugger({"command": "import os; os._exit(3)"})
 
     assert "absent.py" in absent
@@ -108,7 +111,8 @@ async def test_debugger_that_ends_or_hangs_is_told_and_starts_again(sandbox: San
     assert "[1 of 1 breakpoints are set again" in again
     assert "/testbed/demo.py(3)<module>()" in again
     assert "[the debugger has ended" in dead
-    assert (await sandbox.run("ps ax | grep -c '[m] pdb'", timeout_seconds=60)).text.strip() == "0"
+    left = await sandbox.run(COUNT, timeout_seconds=60)
+    assert (alive.text.strip(), left.text.strip()) == ("1", "0")
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,12 @@ async def test_verdicts(
 async def test_agent_finds_neither_tests_nor_history_and_its_work_is_graded_with_the_images_tests(
     repository: Path, runtime: LocalRuntime
 ) -> None:
-    (repository / "r2e_tests").mkdir()
+    for name in ("r2e_tests", "vendored", "absent"):
+        (repository / name).mkdir()
+    (repository / "vendored" / "a.c").write_text("int a;\n")
+    (repository / "vendored" / ".git").write_text("gitdir: ../.git/modules/vendored\n")
+    for module in ("vendored", "absent"):
+        git(repository, f"update-index --add --cacheinfo 160000,{git(repository, 'rev-parse HEAD').strip()},{module}")
     (repository / "r2e_tests" / "test_1.py").write_text(HIDDEN)
     task = task_of(repository, execution_result_content="")
     async with await runtime.acquire(task.image, deadline_seconds=60.0) as sandbox:
