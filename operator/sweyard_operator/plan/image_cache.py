@@ -68,22 +68,24 @@ def _agent_manifests(
     ordered = order_assignments(placement, observed.need, observed.told, observed.reports)
     shares = share_pulls(ordered, observed.reports, observed.told, limit=limit, per_node=num_pulls)
     common = Assignment(images=(), max_parallel_pulls=num_pulls, families=families)
-    assignments = [
-        build_assignment(
-            cache,
-            node,
-            common.model_copy(
-                update={
-                    "images": images,
-                    "disk_budget_bytes": budgets.get(node),
-                    "registry_pulls": None if shares is None else shares[node],
-                }
-            ),
+    assignments = {
+        node: common.model_copy(
+            update={
+                "images": images,
+                "disk_budget_bytes": budgets.get(node),
+                "registry_pulls": None if shares is None else shares[node],
+            }
         )
         for node, images in ordered.items()
+    }
+    # Of a thousand nodes a report changes what a few are told: no more is written, nor made into JSON.
+    changed = [
+        build_assignment(cache, node, wanted)
+        for node, wanted in assignments.items()
+        if observed.told.get(node) != wanted
     ]
     # Assignments first: an agent finds its work when it starts.
-    return [*assignments, *build_agent_children(cache, spec, agent_image)]
+    return [*changed, *build_agent_children(cache, spec, agent_image)]
 
 
 def _stale(cache: Manifest, observed: ObservedCache, wanted_pods: Sequence[Manifest]) -> list[Deletion]:

@@ -50,7 +50,8 @@ class Plan:
     patch: tuple[Patch, ...] = ()
     """A failed test, or an object that is gone, is fine."""
     apply: tuple[Manifest, ...] = ()
-    """Server-side apply in this order, skipped while the live object is what the last apply left."""
+    """Server-side apply in this order, neighbours of one kind at once; skipped while the live object is what the last
+    apply left."""
     create: tuple[Manifest, ...] = ()
     """POST, all at once, after every apply has succeeded; AlreadyExists is fine."""
     status: dict[str, Any] | None = None

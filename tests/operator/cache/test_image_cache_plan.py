@@ -215,3 +215,28 @@ def test_where_nodes_could_exceed_the_registrys_limit_each_is_told_its_part() ->
     made = plan("a:1", "b:1", images=["a:1", "b:1"], maxParallelPullsPerRegistry=1, maxParallelPullsPerNode=1)
     assert sorted(sum((one.registry_pulls or {}).values()) for one in assignments(made).values()) == [0, 1]
     assert {one.registry_pulls for one in assignments(plan("a:1", images=["a:1"])).values()} == {None}
+
+
+def test_of_many_nodes_only_those_are_written_to_whose_assignment_changes() -> None:
+    nodes = tuple(f"n{number:03}" for number in range(200))
+    images = tuple(f"i{number}:1" for number in range(400))
+    spec = ImageCacheSpec(images=list(images), copies=1, maxParallelPullsPerRegistry=50)
+
+    def planned(reports: dict[str, NodeReport], told: dict[str, Assignment], here: tuple[str, ...] = nodes) -> Plan:
+        observed = ObservedCache(images, None, here, reports, (), (), told=told)
+        return plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW)
+
+    first = assignments(planned({}, {}))
+    assert len(first) == len(nodes)
+    told = {node: first[assignment_name("c", node)] for node in nodes}
+    reports = {
+        node: NodeReport(node=node, images=dict.fromkeys(one.images, CACHED), registry_pulls=one.registry_pulls)
+        for node, one in told.items()
+    }
+    settled = {node: one.model_copy(update={"registry_pulls": {}}) for node, one in told.items()}
+    assert not assignments(planned(reports, settled)), "all is there, as after a restart of the operator"
+    waiting = dict.fromkeys(told["n007"].images, ImageReport(state=ImageState.WAITING))
+    changed = assignments(planned({**reports, "n007": NodeReport(node="n007", images=waiting)}, settled))
+    assert list(changed) == [assignment_name("c", "n007")], "it may pull again, and nobody else is told so"
+    lost = assignments(planned(reports, settled, nodes[:-1]))
+    assert 0 < len(lost) <= len(settled[nodes[-1]].images), "those that take its images"

@@ -53,6 +53,19 @@ def writes(api: FakeApiServer) -> list[str]:
     return [f"{method} {path.rpartition('/')[2]}" for method, path in api.requests if method != "GET"]
 
 
+def test_neighbours_of_one_kind_are_applied_at_once_and_kinds_in_order() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        maps = [child("ConfigMap", f"m{number}") for number in range(64)]
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await executor.execute(Plan(apply=(*maps, child("ServiceAccount", "last"))), owner)
+        assert clock() - began < 10.0, "virtual seconds: one after the other would take a minute"
+        assert writes(api)[-1] == "PATCH last"
+        assert len(writes(api)) == 65
+
+    play(story, latency_seconds=2.0)
+
+
 def test_applies_come_before_creations() -> None:
     async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
         plan = Plan(apply=(child("ConfigMap", "rules"),), create=(pod("a"), pod("b")))
