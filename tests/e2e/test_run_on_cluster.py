@@ -8,13 +8,12 @@ from tests.e2e.installation import Installation
 
 pytestmark = pytest.mark.kubelet
 
-STEPS = 3
+STEPS = 4
 SPEC: dict[str, Any] = {
     "preset": "tiny",
     "steps": STEPS,
-    "model": {"scratch": {"layers": 2, "hiddenSize": 64, "vocabularySize": 400}},
-    "warmup": {"steps": 10, "batchSize": 8},
-    "rollout": {"groupsPerStep": 2, "groupSize": 4, "maxConcurrent": 8, "maxTokensPerTurn": 24},
+    "warmup": {"steps": 20, "batchSize": 8},
+    "rollout": {"groupsPerStep": 2, "groupSize": 4, "maxConcurrent": 8},
     "reward": {"verifyTasks": False},
     "checkpoint": {"everySteps": 1},
     "sandboxes": {"replicas": 8},
