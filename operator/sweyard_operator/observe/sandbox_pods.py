@@ -15,7 +15,7 @@ from sweyard_api.constants import (
 )
 from sweyard_operator.build.reset_check import DIRTY_EXIT_CODE
 from sweyard_operator.conditions import parse_time
-from sweyard_operator.plan.sandbox import SandboxPod
+from sweyard_operator.plan.sandbox import GRACE_SECONDS, SandboxPod
 from sweyard_operator.plan.slots import parse_slot
 from sweyard_operator.resources import Manifest, annotations_of, is_owned_by, name_of
 
@@ -54,6 +54,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         are_containers_ready=_are_all_ready(status),
         ready_changed_at=_time(ready.get("lastTransitionTime")),
         deletion_due_at=_time(metadata.get("deletionTimestamp")),
+        deletion_grace_seconds=metadata.get("deletionGracePeriodSeconds", GRACE_SECONDS),
         ended_at=_time(end.get("finishedAt") or (ready.get("lastTransitionTime") if ended else None)),
         status_reason=status.get("reason") or (disruption.get("reason", "") if is_disrupted else ""),
         status_message=status.get("message") or (disruption.get("message", "") if is_disrupted else ""),

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sweyard_operator.plan.sandbox import GRACE_SECONDS, Failure, SandboxPod
+from sweyard_operator.plan.sandbox import Failure, SandboxPod
 
 NODE_LOST_AFTER_SECONDS = 40.0
 """A running sandbox that lost its readiness for this long, with its containers still ready by the
@@ -52,9 +52,9 @@ def find_end(pod: SandboxPod) -> Failure | None:
 
 def _had_ended_before(pod: SandboxPod) -> bool:
     """It was over when it was deleted. The API server's times are whole seconds."""
-    if pod.deletion_due_at is None or pod.ended_at is None:
+    if pod.deletion_due_at is None or pod.ended_at is None or pod.deletion_grace_seconds == 0:
         return False
-    return (pod.deletion_due_at - pod.ended_at).total_seconds() > GRACE_SECONDS
+    return (pod.deletion_due_at - pod.ended_at).total_seconds() > pod.deletion_grace_seconds
 
 
 def _find_lost_node(pod: SandboxPod, now: datetime) -> Failure | None:

@@ -39,6 +39,8 @@ class SandboxPod:
     """By the kubelet's last word; the pod is not Ready all the same once its node is lost."""
     ready_changed_at: datetime | None = None
     deletion_due_at: datetime | None = None
+    deletion_grace_seconds: int = GRACE_SECONDS
+    """0 once the kubelet is rid of it: then `deletion_due_at` says when that was, and no longer when it was asked."""
     """metadata.deletionTimestamp: when its grace ends; None unless it is terminating."""
     ended_at: datetime | None = None
     """When its container ended."""

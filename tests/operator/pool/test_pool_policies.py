@@ -125,6 +125,9 @@ OLD = {"created_at": seconds_ago(700)}
         ({**ENDED, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, None),
         ({**ENDED, "ended_at": seconds_ago(11), "deletion_due_at": seconds_ago(10)}, None),
         ({**ENDED, "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(10)}, ("Error", False)),
+        ({**ENDED, "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(5), "deletion_grace_seconds": 30}, None),
+        # The kubelet's last word: when it was done, seconds after the end that the deletion brought.
+        ({**ENDED, "ended_at": seconds_ago(12), "deletion_due_at": seconds_ago(9), "deletion_grace_seconds": 0}, None),
         ({**ENDED, "release": "c", "ended_at": seconds_ago(20), "deletion_due_at": seconds_ago(10)}, None),
         ({**OOM, "ended_at": seconds_ago(9), "deletion_due_at": seconds_ago(10)}, ("OOMKilled", False)),
         (OLD, ("StartupDeadline", True)),
