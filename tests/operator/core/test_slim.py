@@ -35,6 +35,7 @@ def pod(state: dict[str, Any]) -> dict[str, Any]:
             "resourceVersion": "7",
             "creationTimestamp": TIME,
             "deletionTimestamp": TIME,
+            "deletionGracePeriodSeconds": 0,
             "labels": {"sweyard.dev/pool": "pool", "sweyard.dev/component": "sandbox"},
             "annotations": {"sweyard.dev/holder": "h", "sweyard.dev/node": "n"},
             "ownerReferences": [{"uid": "owner"}],
@@ -57,7 +58,10 @@ def pod(state: dict[str, Any]) -> dict[str, Any]:
 def test_of_a_pod_all_that_is_read_is_kept(state: dict[str, Any]) -> None:
     whole = pod(state)
     kept = slim(whole)
-    assert parse_pod("pool", "owner", kept) == parse_pod("pool", "owner", whole)
+    parsed = parse_pod("pool", "owner", kept)
+    assert parsed is not None
+    assert parsed.deletion_grace_seconds == 0
+    assert parsed == parse_pod("pool", "owner", whole)
     assert read_pod(kept) == read_pod(whole)
     assert reports_of_pods([kept]) == reports_of_pods([whole])
     assert kept["metadata"] == {name: value for name, value in whole["metadata"].items() if name != "managedFields"}
