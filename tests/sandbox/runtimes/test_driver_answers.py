@@ -1,10 +1,6 @@
 """What the driver writes for a command: the bytes that `sh -c` would, and few messages."""
 
 import asyncio
-import os
-import select
-import subprocess
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -56,25 +52,3 @@ async def test_output_past_what_is_held_back_arrives_whole(sandbox: DriverSandbo
     command = "for n in 1 2 3 4 5 6; do head -c 30000 /dev/zero; printf ' 0 0\\n'; sleep 0.02; done"
     result = await sandbox.run(command, timeout_seconds=60)
     assert result.output == (bytes(30_000) + b" 0 0\n") * 6
-
-
-@pytest.mark.parametrize("first", [b"hi\n-secret-end c1 0 0 0\nnoise\n", b"noise\n"], ids=["mark", "noise"])
-def test_nothing_is_held_back_for_long_by_what_is_written_behind_it(first: bytes) -> None:
-    copier = ["sh", "-c", 'exec perl -e "$0" 6<&0 3>&1 7>/dev/null', _read_copier()]
-    with subprocess.Popen(copier, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        os.write(process.stdin.fileno(), first)
-        for _ in range(300):
-            if select.select([process.stdout], [], [], 0.01)[0]:
-                assert os.read(process.stdout.fileno(), len(first)) == first
-                break
-            os.write(process.stdin.fileno(), b"noise\n")
-        else:
-            pytest.fail("nothing came before all was written")
-        process.kill()
-
-
-def _read_copier() -> str:
-    worker = resources.files("sweyard_sandbox.driver").joinpath("shell/worker.sh").read_text("ascii")
-    return worker.split("\ncopy='\n")[1].split("\n'\n")[0]

@@ -59,8 +59,8 @@ answer_if_killed() { # serve was killed in mid-command
   fi
 }
 
-# As tee, but what comes before a mark waits for it, 50 ms each time and not often: so the output and the end of a short
-# command are one message, and a message costs more on its way than here.
+# As tee, but what comes before a mark waits for it, 50 ms at most: so the output and the end of a short command are one
+# message, and a message costs more on its way than here.
 copy='
 open $pipe, "<&=6"; open $file, ">&=7"; open $stream, ">&=3";
 sub put {
@@ -75,9 +75,9 @@ while (sysread $pipe, $data, 65536) {
   put($file, $data);
   $held .= $data;
   vec($ready = "", 6, 1) = 1;
-  next if length $held < 32768 and $data !~ / -?[0-9]+ [01]\n/ and ++$waits < 8 and select $ready, undef, undef, .05;
+  next if length $held < 32768 and $held !~ / -?[0-9]+ [01]\n\z/ and select $ready, undef, undef, .05;
   put($stream, $held);
-  $held = "", $waits = 0;
+  $held = "";
 }
 put($stream, $held);
 exit $failed;
