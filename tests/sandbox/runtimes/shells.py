@@ -10,8 +10,8 @@ from sweyard_sandbox.driver import wire
 from sweyard_sandbox.driver.channel import ChannelError
 from sweyard_sandbox.errors import InfrastructureError
 
-SHELLS = [shell for shell in ("dash", "busybox", "bash", "dash without perl") if shutil.which(shell.split()[0])]
-"""Each is /bin/sh somewhere; busybox, too, comes without Perl."""
+SHELLS = [shell for shell in ("dash", "busybox", "bash") if shutil.which(shell)]
+"""Each is /bin/sh somewhere."""
 
 
 async def end_process(process: asyncio.subprocess.Process) -> None:
@@ -66,12 +66,8 @@ class Shells:
     def __init__(self, shell: str, directory: Path) -> None:
         programs = directory / "bin"
         programs.mkdir()
-        program, *without = shell.split()
-        (programs / "sh").symlink_to(shutil.which(program) or program)
-        self.has_own_tools = program == "busybox"
-        self.has_perl = not without and program != "busybox"
-        if not self.has_perl:
-            (programs / "perl").symlink_to("/bin/false")
+        (programs / "sh").symlink_to(shutil.which(shell) or shell)
+        self.has_own_tools = shell == "busybox"
         self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", "SWEYARD_SPOOL": str(directory / "spool")}
         self.channels: list[PipeChannel] = []
         self.refuse = 0

@@ -15,7 +15,7 @@
 #
 # A fork costs more than all else, so a command is one fork: of `serve`, a shell in a session of its own that runs one
 # command after the other in the foreground (a shell makes its background commands ignore SIGINT and SIGQUIT). All write
-# into one pipe. tee (or `copy`) copies it to the client, and to a file for the case that the stream breaks, which is emptied before
+# into one pipe. tee copies it to the client, and to a file for the case that the stream breaks, which is emptied before
 # each command. The mark goes through the pipe too, behind all that was written before. `control` meanwhile reads
 # requests and answers at once.
 #
@@ -23,8 +23,8 @@
 # still holds the pipe, when a signal to a command's group killed serve, and when output went past the cap: then
 # tee dies of its file's limit, and the rest is read and dropped.
 #
-# In the spool, for a command: ID (exists once the command was begun: this is what makes it run once; its first line names
-# the driver, the others are the request's), ID.code, ID.dead (it must not begin any more). For a generation, named g and its first command: g.now (the
+# In the spool, for a command: ID (exists once the command was begun: this is what makes it run once; it names the driver),
+# ID.run, ID.code, ID.dead (it must not begin any more). For a generation, named g and its first command: g.now (the
 # command), g.serve, g.group, g.collector, g.tee (processes), g.out, g.next (a request that it leaves to the next one),
 # g.cut (tee is gone before its time: nothing goes through the pipe), g.off (nothing of it goes to the stream any more).
 # Besides: driver, generation (the newest ones).
@@ -47,21 +47,10 @@ lines() { # N: the next N lines of the stream into $text
   text=${text%?}
 }
 
-# The kernel's file of `KEY NUMBER` lines is evaluated, each key a function, for `read` takes a system call a letter.
-learn_memory_events() {
-  [ -r "$memory_events" ] || return
-  while read -r key value; do
-    case $key$value in
-    *[!a-z0-9_]*) memory_events= ;;
-    *) eval "$key() { :; }" ;;
-    esac
-  done <"$memory_events"
-  oom_kill() { kills=$1; }
-}
-
 oom_kills() { # into $kills
   kills=0
-  [ -r "$memory_events" ] && . "$memory_events"
+  [ -n "$memory_events" ] || return
+  while read -r key value; do [ "$key" = oom_kill ] && kills=$value; done <"$memory_events"
 }
 
 lives() { # FILE: the process whose number is in it

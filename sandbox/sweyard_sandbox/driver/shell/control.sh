@@ -1,17 +1,11 @@
 # control: reads requests, and answers at once what needs no waiting.
 
-store() { # ID: $text as that of a command that begins; false, and $took empty, if it was begun before
-  took=
+begin() { # ID: true if nobody began it before
   set -C
-  { took=1; printf 'owner=%s\n%s\n' $$ "$text"; } >"$spool/$1"
-  stored=$?
+  echo $$ >"$spool/$id" || { mkdir -p -m 700 "$spool" && echo $$ >"$spool/$id"; }
+  begun=$?
   set +C
-  return $stored
-}
-
-begin() { # ID: true if nobody began it before, and it can be; $took as above
-  store "$1" && return
-  [ "$took" ] || [ -e "$spool/$1" ] || { mkdir -p -m 700 "$spool" && store "$1"; }
+  return $begun
 }
 
 refuse() { # ID
@@ -50,7 +44,6 @@ is_answered() { # what copies its pipe to this stream has sent the mark, or will
 resume() { # ID: all of its output once it has ended; its first answer may have gone to a stream that broke
   is_newest || return
   read -r owner <"$spool/$1"
-  owner=${owner#owner=}
   tries=0 waits=0
   while runs "$1"; do
     sleep 0.1
@@ -108,10 +101,12 @@ control() { # what the worker needs goes to stdout
       if ! is_newest; then
         continue
       elif begin "$id"; then
-        echo "$id $a"
-      elif [ "$took" ]; then
-        rm -f "$spool/$id"
-        refuse "$id"
+        if printf '%s\n' "$text" >"$spool/$id.run"; then
+          echo "$id $a"
+        else
+          rm -f "$spool/$id"
+          refuse "$id"
+        fi
       elif [ -e "$spool/$id" ]; then
         (resume "$id" &)
       else

@@ -7,7 +7,6 @@ done
 command -v setsid && newsession=setsid || newsession=
 # On busy processors tee then comes when the command has ended, and its output and mark travel as one message.
 nice -n 19 true && patiently='nice -n 19' || patiently=
-perl -e 1 && has_perl=1 || has_perl=0
 generation=
 for memory_events in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control ''; do
   [ -r "$memory_events" ] && break

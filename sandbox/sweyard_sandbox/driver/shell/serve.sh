@@ -8,7 +8,6 @@ serve() {
   trap : HUP INT QUIT PIPE ALRM TERM USR1 USR2
   echo $$ >"$spool/$generation.serve"
   echo $$ >"$spool/$generation.group"
-  learn_memory_events
   set -- /proc/[0-9]*
   known=" $* "
   while run_command; do
@@ -28,14 +27,14 @@ run_command() { # false when the next one needs another pipe
   if [ -e "$spool/$id.dead" ]; then
     code=137
   else
-    . "$spool/$id"
+    . "$spool/$id.run"
     (
       [ "$newsession" ] || own_pid "$spool/$generation.group"
       export SWEYARD_COMMAND="$id"
       launch='sh -c'
       eval "$prelude"
       # As `sh -c` would in the end, without starting one; it has its own words for a program that is not there.
-      [ "$words$launch" = '1sh -c' ] && is_program ${command%% *} && exec $command
+      [ "$words$launch" = '1sh -c' ] && command -v ${command%% *} >/dev/null && exec $command
       exec $launch "$command"
     ) 2>&1 3>&- 8<&-
     code=$?
@@ -49,13 +48,6 @@ run_command() { # false when the next one needs another pipe
   fi
   inband_mark "$id" "$result" || mark end "$id" "$result" 1
   ! is_held
-}
-
-is_program() { # WORD; without the search if it is a path
-  case $1 in
-  */*) [ -f "$1" ] && [ -x "$1" ] ;;
-  *) command -v "$1" >/dev/null ;;
-  esac
 }
 
 is_held() { # does a process that was not there before hold the pipe?

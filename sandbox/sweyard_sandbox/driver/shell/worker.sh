@@ -2,7 +2,6 @@
 
 worker() {
   exec 8<&0
-  learn_memory_events
   trap : PIPE # the pipe may close while a mark is being put into it
   while next_request; do
     retire
@@ -59,39 +58,12 @@ answer_if_killed() { # serve was killed in mid-command
   fi
 }
 
-# As tee, but what comes before a mark waits for it, 50 ms at most: so the output and the end of a short command are one
-# message, and a message costs more on its way than here.
-copy='
-open $pipe, "<&=6"; open $file, ">&=7"; open $stream, ">&=3";
-sub put {
-  my ($to, $data) = @_;
-  while (length $data) {
-    my $n = syswrite $to, $data;
-    defined $n or return $failed = 1;
-    substr $data, 0, $n, "";
-  }
-}
-while (sysread $pipe, $data, 65536) {
-  put($file, $data);
-  $held .= $data;
-  vec($ready = "", 6, 1) = 1;
-  next if length $held < 32768 and $held !~ / -?[0-9]+ [01]\n\z/ and select $ready, undef, undef, .05;
-  put($stream, $held);
-  $held = "";
-}
-put($stream, $held);
-exit $failed;
-'
-
 collector() { # GENERATION BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 bytes of one command it only empties it
   ulimit -c 0
   ulimit -S -f "$2"
   trap '' PIPE
-  unset PERL5OPT PERL5LIB PERL_UNICODE PERLIO
   own_pid "$spool/$1.collector"
-  if [ $has_perl = 1 ]; then
-    $patiently perl -e "$copy" 5>&- &
-  elif [ $reopens = 1 ]; then
+  if [ $reopens = 1 ]; then
     $patiently tee -a /dev/fd/3 <&6 >&7 5>&- 6>&- 7>&- &
   else
     $patiently tee -a /dev/fd/7 <&6 >&3 3>&- 5>&- 6>&- &
