@@ -42,10 +42,10 @@ def status(tool: Tool, arguments: argparse.Namespace) -> None:
     spec = tool.spec(arguments.name)
     processes = tool.processes(tool.cache.cluster(spec.name))
     print(f"cluster {spec.name}: {spec.api_url}")
-    for name in processes.names():
-        record = processes.running(name)
+    records = {name: processes.running(name) for name in processes.names()}
+    for name, record in records.items():
         print(f"  {name:<32} {f'running, pid {record.pid}' if record else f'stopped{_meaning(name)}'}")
-    if not all(map(processes.running, processes.names())):
+    if not all(records.values()):
         print(f"What is stopped starts again with: python -m sweyard_cluster up --name {spec.name}")
     if not spec.control_plane_only or spec.fake_nodes:
         print(tool.kubectl(spec.name).run("get", "nodes"), end="")

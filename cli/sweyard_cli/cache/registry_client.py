@@ -107,7 +107,7 @@ class RegistryClient:
     def _send(
         self, method: str, host: str, path: str, headers: Mapping[str, str], body: Any, authorization: str | None
     ) -> http.client.HTTPResponse:
-        context = ssl._create_unverified_context() if host in self.insecure_hosts else None
+        context = _unverified() if host in self.insecure_hosts else None
         authorization = None if "://" in path else authorization  # not for another host
         if not is_loopback(host) and host not in self._plain_hosts:
             try:
@@ -135,6 +135,13 @@ class RegistryClient:
         with _open(request, None) as reply:
             answer = json.load(reply)
         return f"Bearer {answer.get('token') or answer['access_token']}"
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def is_loopback(host: str) -> bool:

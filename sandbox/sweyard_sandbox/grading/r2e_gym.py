@@ -51,12 +51,11 @@ class R2eGymGrader:
 
 async def _set_aside(task: Task, sandbox: Sandbox, folder: str) -> None:
     """Copy what the image has for grading, before any of the work is there. Raises InfrastructureError."""
-    places = f"/{TESTS} /root/{TESTS} {TESTS}"
     script = f"""set -e
 mkdir -m 700 {folder}
 [ -f run_tests.sh ] || {{ echo "the image has no run_tests.sh"; exit 1; }}
 cp run_tests.sh {folder}/
-for place in {places}; do
+for place in /{TESTS} {TESTS}; do
   if [ -d "$place" ]; then cp -R "$place" {folder}/{TESTS}; break; fi
 done
 [ -d {folder}/{TESTS} ] || [ -n "{"row" if task.grading.get("hidden_tests") else ""}" ] || {{

@@ -11,10 +11,10 @@ from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import AgentEnd, FinishReason, Message, Reply, Turn
 from sweyard_sandbox.agents.r2e.agent import R2eAgent
-from sweyard_sandbox.agents.r2e.calls import Call, parse_calls, render_call
-from sweyard_sandbox.agents.r2e.prompt import FIRST_ONLY, MALFORMED
 from sweyard_sandbox.agents.registry import make_agent
+from sweyard_sandbox.agents.tools.calls import Call, parse_calls, render_call
 from sweyard_sandbox.agents.tools.observation import OBSERVATION_CHARACTERS, shorten
+from sweyard_sandbox.agents.tools.prompt import FIRST_ONLY, MALFORMED
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 

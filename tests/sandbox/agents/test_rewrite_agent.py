@@ -5,9 +5,9 @@ from tests.sandbox.agents.conftest import BROKEN, CLEAN, ScriptedSession
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.protocol import AgentEnd, Turn
-from sweyard_sandbox.agents.r2e.calls import Call, render_call
-from sweyard_sandbox.agents.r2e.prompt import MALFORMED
 from sweyard_sandbox.agents.registry import make_agent
+from sweyard_sandbox.agents.tools.calls import Call, render_call
+from sweyard_sandbox.agents.tools.prompt import MALFORMED
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 

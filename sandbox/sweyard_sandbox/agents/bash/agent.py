@@ -5,11 +5,11 @@ work is handed in when the first line that a successful command prints is the se
 """
 
 import re
-from collections.abc import AsyncIterator
 
 from sweyard_sandbox.agents.bash.prompt import NOT_ONE_BLOCK, SENTINEL, first_messages
-from sweyard_sandbox.agents.loop import Act, Limits, Step, converse
-from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn
+from sweyard_sandbox.agents.free import FreeAgent
+from sweyard_sandbox.agents.loop import Act, Step
+from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.agents.tools.arguments import ToolError
 from sweyard_sandbox.agents.tools.bash import execute_bash
 from sweyard_sandbox.runtime import Sandbox
@@ -29,23 +29,18 @@ def hands_in(output: str) -> bool:
     return lines[0].strip() == SENTINEL and not lines[-1].startswith("[exit code")
 
 
-class BashAgent:
+class BashAgent(FreeAgent):
     """Works in a shell alone."""
 
-    def __init__(self, limits: Limits, *, step_timeout_seconds: float) -> None:
-        self.limits = limits
-        self.step_timeout_seconds = step_timeout_seconds
+    type = "bash"
 
-    async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
-        """Prompt, then one command a turn until the sentinel."""
-        async for turn in converse(first_messages(task), session, self._act(sandbox), self.limits):
-            yield turn
+    def first_messages(self, task: Task) -> list[Message]:
+        """What it is told."""
+        return first_messages(task)
 
-    def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
-        """There is no script for free exploration."""
-        raise NotImplementedError("agent.type bash has no scripted solver; warm up from a data set of trajectories")
+    def act(self, task: Task, sandbox: Sandbox) -> Act:
+        """One command a turn until the sentinel."""
 
-    def _act(self, sandbox: Sandbox) -> Act:
         async def act(reply: str) -> Step:
             commands = blocks(reply)
             if len(commands) != 1:

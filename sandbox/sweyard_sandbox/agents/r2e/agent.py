@@ -1,37 +1,30 @@
 """The `r2e` agent: file_editor, execute_bash, search, finish."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 
-from sweyard_sandbox.agents.loop import Act, Limits, converse
-from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn
-from sweyard_sandbox.agents.r2e.prompt import first_messages
+from sweyard_sandbox.agents.free import FreeAgent
+from sweyard_sandbox.agents.loop import Act
+from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.agents.tools.act import Tool, act_with
 from sweyard_sandbox.agents.tools.bash import execute_bash
 from sweyard_sandbox.agents.tools.file_editor import FileEditor
+from sweyard_sandbox.agents.tools.prompt import BASH, FILE_EDITOR, SEARCH, brief
 from sweyard_sandbox.agents.tools.search import search
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
 
-class R2eAgent:
+class R2eAgent(FreeAgent):
     """Works in free text with XML-like calls."""
 
-    def __init__(self, limits: Limits, *, step_timeout_seconds: float) -> None:
-        self.limits = limits
-        self.step_timeout_seconds = step_timeout_seconds
+    type = "r2e"
 
-    async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
-        """Prompt, then one call a turn until `finish`."""
-        act = self._act(task, sandbox)
-        async for turn in converse(first_messages(task), session, act, self.limits):
-            yield turn
+    def first_messages(self, task: Task) -> list[Message]:
+        """What it is told."""
+        return brief(task, (FILE_EDITOR, BASH, SEARCH))
 
-    def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
-        """There is no script for free exploration."""
-        raise NotImplementedError("agent.type r2e has no scripted solver; warm up from a data set of trajectories")
-
-    def _act(self, task: Task, sandbox: Sandbox) -> Act:
+    def act(self, task: Task, sandbox: Sandbox) -> Act:
+        """One call a turn."""
         seconds = self.step_timeout_seconds
         tools: dict[str, Tool] = {
             "file_editor": FileEditor(sandbox, task.working_directory),

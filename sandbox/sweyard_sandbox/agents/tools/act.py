@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from sweyard_sandbox.agents.loop import Act, Step
-from sweyard_sandbox.agents.r2e.calls import parse_calls
-from sweyard_sandbox.agents.r2e.prompt import FIRST_ONLY, MALFORMED
 from sweyard_sandbox.agents.tools.arguments import Arguments, ToolError
+from sweyard_sandbox.agents.tools.calls import parse_calls
+from sweyard_sandbox.agents.tools.prompt import FIRST_ONLY, MALFORMED
 
 Tool = Callable[[Arguments], Awaitable[str]]
 """Raises ToolError with words for the model."""

@@ -1,4 +1,6 @@
-"""What the `r2e` agent is told."""
+"""What agents that call tools are told."""
+
+from collections.abc import Iterable
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.tasks.task import Task
@@ -34,22 +36,20 @@ FINISH = """\
 finish: hand in your work, once the problem is solved.
   result: one sentence about what you did; optional
 """
-SYSTEM = "\n".join((CALL_FORM, FILE_EDITOR, BASH, SEARCH, FINISH))
-
 USER = """\
 The repository is in {directory}. This is the problem:
 
 {problem}
 
 Change the repository so that the problem is solved. Leave the tests alone; others will check your work. Begin by \
-finding the place in the code, and confirm your change by running it before you finish.
+finding the place in the code, and {check} before you finish.
 """
 
 MALFORMED = "[No tool was called. Reply with exactly one call: <function=NAME> ... </function>.]"
 FIRST_ONLY = "[Only the first call was carried out. Call one tool in each reply.]\n"
 
 
-def first_messages(task: Task) -> list[Message]:
-    """System and user message."""
-    user = USER.format(directory=task.working_directory, problem=task.problem_statement.strip())
-    return [Message("system", SYSTEM), Message("user", user)]
+def brief(task: Task, tools: Iterable[str], *, check: str = "confirm your change by running it") -> list[Message]:
+    """System and user message for an agent with these tools and `finish`."""
+    user = USER.format(directory=task.working_directory, problem=task.problem_statement.strip(), check=check)
+    return [Message("system", "\n".join((CALL_FORM, *tools, FINISH))), Message("user", user)]

@@ -1,0 +1,41 @@
+"""What all agents share that explore freely: a prompt, then turns until they end the attempt, and no script."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+from sweyard_sandbox.agents.loop import Act, Limits, converse
+from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn
+from sweyard_sandbox.runtime import Sandbox
+from sweyard_sandbox.tasks.task import Task
+
+
+class FreeAgent(ABC):
+    """One kind; see protocol.Agent."""
+
+    type: ClassVar[str]
+    """As `agent.type` names it."""
+
+    def __init__(self, limits: Limits, *, step_timeout_seconds: float, shell: bool = False) -> None:
+        self.limits = limits
+        self.step_timeout_seconds = step_timeout_seconds
+        self.shell = shell
+        """Has execute_bash, if it is one that need not."""
+
+    async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
+        """Prompt, then one call a turn."""
+        async for turn in converse(self.first_messages(task), session, self.act(task, sandbox), self.limits):
+            yield turn
+
+    def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
+        """There is no script for free exploration."""
+        said = f"agent.type {self.type} has no scripted solver; warm up from a data set of trajectories"
+        raise NotImplementedError(said)
+
+    @abstractmethod
+    def first_messages(self, task: Task) -> list[Message]:
+        """System and user message."""
+
+    @abstractmethod
+    def act(self, task: Task, sandbox: Sandbox) -> Act:
+        """How a reply is carried out in `sandbox`."""
