@@ -38,8 +38,8 @@ async def test_what_breeds_processes_is_killed_with_them(sandbox: Sandbox, comma
 async def test_what_breeds_in_the_background_does_not_keep_the_next_command_from_running(sandbox: Sandbox) -> None:
     breeder = "(breed() { breed | breed & }; breed) >/dev/null 2>&1 &"
     assert (await sandbox.run(breeder, timeout_seconds=60)).exit_code == 0
-    for _ in range(3):
-        later = await sandbox.run("echo fine", timeout_seconds=60)
+    for command in ("echo fine", "echo fine", "sleep 2; echo fine"):  # no brood lives that long
+        later = await sandbox.run(command, timeout_seconds=60)
         assert later.text.startswith("fine\n") or later.exit_code == 137  # killed with the brood it was born into
     assert (await sandbox.run("echo fine", timeout_seconds=60)).text == "fine\n"
 
