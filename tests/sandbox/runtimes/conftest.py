@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.runtimes.shells import SHELLS, Shells, end_process
+from tests.sandbox.runtimes.shells import SHELLS, Shells
 
 from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
@@ -24,9 +24,7 @@ async def client(shells: Shells) -> AsyncIterator[DriverClient]:
     await made.open()
     yield made
     await made.close()
-    for channel in shells.channels:
-        await channel.close()
-        await end_process(channel.process)
+    await shells.end()
     await asyncio.sleep(0)
 
 

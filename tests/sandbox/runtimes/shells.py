@@ -70,6 +70,7 @@ class Shells:
         self.has_own_tools = shell == "busybox"
         self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", "SWEYARD_SPOOL": str(directory / "spool")}
         self.channels: list[PipeChannel] = []
+        self._starts: list[asyncio.Task[asyncio.subprocess.Process]] = []
         self.refuse = 0
         self.death: InfrastructureError | None = None
 
@@ -77,11 +78,19 @@ class Shells:
         if self.refuse:
             self.refuse -= 1
             raise ChannelError("refused")
-        process = await asyncio.create_subprocess_exec(
-            "sh", "-c", wire.BOOTSTRAP, stdin=-1, stdout=-1, env=self.environment
+        start = asyncio.create_task(
+            asyncio.create_subprocess_exec("sh", "-c", wire.BOOTSTRAP, stdin=-1, stdout=-1, env=self.environment)
         )
-        self.channels.append(PipeChannel(process))
+        self._starts.append(start)
+        self.channels.append(PipeChannel(await asyncio.shield(start)))  # who connects may be cancelled
         return self.channels[-1]
+
+    async def end(self) -> None:
+        """Also those whose stream was not wanted any more before it was there."""
+        for channel in self.channels:
+            await channel.close()
+        for start in self._starts:
+            await end_process(await start)
 
     async def explain(self) -> InfrastructureError | None:
         return self.death
