@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import Model
+from sweyard_api.base import ImportPath, Model
 from sweyard_api.rule import Rule
 from sweyard_api.workload import TaskSource
 
@@ -21,22 +21,55 @@ class KlPenalty(Model):
 
 
 class ImportanceCorrection(Model):
-    """Truncated importance sampling between the policy that sampled and the one that is trained."""
+    """Importance sampling between the policy that sampled and the one that is trained: engine and staleness in one."""
 
-    level: Literal["none", "token", "sequence"] = "token"
-    """Ratio per token, per sequence, or no correction."""
+    level: Literal["none", "token", "sequence", "geometric"] = "token"
+    """Ratio of each token, product over a sequence, geometric mean over a sequence, or no correction."""
+    mode: Literal["truncate", "mask"] = "truncate"
+    """`truncate`: ratios above `cap` become it. `mask`: tokens whose ratio is outside of floor to cap add no loss."""
     cap: Annotated[float, Field(gt=1, le=100)] = 2.0
-    """Ratios above this are truncated to it."""
+    """Highest ratio."""
+    floor: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Lowest ratio, for `mode: mask`."""
+
+    rules = (
+        Rule(
+            "floor",
+            "masks ratios below it, which only mode: mask does; set that or remove it",
+            lambda correction: correction.floor == 0 or correction.mode == "mask",
+            "!has(self.floor) || self.floor == 0.0 || !has(self.mode) || self.mode == 'mask'",
+        ),
+    )
+
+
+class Overlong(Model):
+    """Soft punishment of long attempts (DAPO, arXiv 2503.14476, equation 13), taken off their reward."""
+
+    buffer_tokens: Annotated[int, Field(ge=1)] = 4_096
+    """The punishment grows over so many tokens up to rollout.maxResponseTokens."""
+    penalty: Annotated[float, Field(ge=0, le=100)] = 1.0
+    """At the end of the buffer; 0 switches it off."""
+
+
+OutcomeName = Literal["solved", "unsolved", "truncated", "max_turns", "agent_timeout", "agent_error"]
+"""Outcomes whose treatment can be chosen; infrastructure failures are always left out of everything."""
 
 
 class Algorithm(Model):
     """Group-based policy gradient with every knob the known recipes use."""
 
-    estimator: Literal["grpo", "rloo", "dr_grpo", "reinforce_plus_plus", "gspo"] = "grpo"
-    """Advantage estimator."""
+    estimator: Literal[
+        "grpo", "rloo", "dr_grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gspo", "cispo", "custom"
+    ] = "grpo"
+    """Advantage estimator. gspo and cispo are grpo's advantages with a loss of their own (ratios of whole sequences;
+    clipped weights instead of clipped gradients); `custom` is `estimatorFunction`."""
+    estimator_function: ImportPath | None = None
+    """Your own estimator, as `pkg.module:name`: a function of the groups' rewards that returns their advantages."""
+    group_filter: ImportPath | None = None
+    """Your own filter, as `pkg.module:name`: a function of a group's attempts, true if they are to be trained on."""
     normalize_by_std: bool = True
-    """Divide group advantages by their standard deviation (GRPO). Resolves to false for dr_grpo and rloo, whose
-    definitions have no such division."""
+    """Divide group advantages by their standard deviation (grpo, gspo, cispo). Resolves to false for dr_grpo and
+    rloo, whose definitions have no such division."""
     clip_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """PPO clip below: ratio >= 1 - clipLow."""
     clip_high: Annotated[float, Field(gt=0, lt=10)] = 0.2
@@ -59,17 +92,32 @@ class Algorithm(Model):
     """Drop groups whose rewards are all equal and sample others in their place."""
     max_refills: Annotated[int, Field(ge=0, le=100)] = 4
     """How often a step may refill dropped groups before it trains on what it has."""
-    mask_outcomes: Annotated[
-        list[Literal["truncated", "max_turns", "agent_timeout", "agent_error"]], Field(max_length=8)
-    ] = []
+    overlong: Overlong | None = None
+    """Soft punishment of long attempts."""
+    mask_outcomes: Annotated[list[OutcomeName], Field(max_length=8)] = []
     """Outcomes that keep their reward in the baseline but add no loss (compact filtering).
     Infrastructure failures are always left out of everything."""
+    drop_outcomes: Annotated[list[OutcomeName], Field(max_length=8)] = []
+    """Outcomes that are in no baseline and add no loss, as though they had never been sampled."""
     epochs_per_batch: Annotated[int, Field(ge=1, le=16)] = 1
     """Passes over each batch."""
     minibatches: Annotated[int, Field(ge=1, le=256)] = 1
     """Optimizer steps per pass."""
 
     rules = (
+        Rule(
+            "estimatorFunction",
+            "must be set if and only if algorithm.estimator is `custom`",
+            lambda algorithm: (algorithm.estimator_function is not None) == (algorithm.estimator == "custom"),
+            "!has(self.estimatorFunction) || !has(self.estimator) || self.estimator == 'custom'",
+        ),
+        Rule(
+            "dropOutcomes",
+            "names an outcome that maskOutcomes names too: an attempt is masked or dropped, so leave it in one of them",
+            lambda algorithm: not set(algorithm.drop_outcomes) & set(algorithm.mask_outcomes),
+            "!has(self.dropOutcomes) || !has(self.maskOutcomes)"
+            " || self.dropOutcomes.all(outcome, !(outcome in self.maskOutcomes))",
+        ),
         Rule(
             "lossConstant",
             "only divides with lossAggregation: constant; set that or remove it",

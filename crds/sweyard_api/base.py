@@ -44,6 +44,11 @@ DNS_NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 IMAGE_NAME_PATTERN = r"^[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
 
+IMPORT_PATH_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+
+ImportPath = Annotated[str, Field(pattern=IMPORT_PATH_PATTERN, max_length=256)]
+"""A user's own function: `pkg.module:name`."""
+
 DnsName = Annotated[str, Field(pattern=DNS_NAME_PATTERN, min_length=1, max_length=63)]
 """A name of a Kubernetes object (RFC 1123 label)."""
 

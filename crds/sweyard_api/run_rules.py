@@ -7,7 +7,7 @@ from sweyard_api.rule import Rule
 if TYPE_CHECKING:
     from sweyard_api.training_run import TrainingRunSpec
 
-GROUP_ESTIMATORS = ("grpo", "rloo", "dr_grpo", "gspo")
+GROUP_ESTIMATORS = ("grpo", "rloo", "dr_grpo", "reinforce_plus_plus_baseline", "gspo", "cispo")
 """Estimators that compare the attempts of one group."""
 
 SCRIPTED_AGENTS = ("short",)
@@ -40,7 +40,7 @@ RUN_RULES = (
         "reinforce_plus_plus",
         _learns_in_groups,
         "self.?rollout.?groupSize.orValue(2) != 1 || self.?mode.orValue('rl') != 'rl' || self.?steps.orValue(1) == 0"
-        " || !(self.?algorithm.?estimator.orValue('grpo') in ['grpo', 'rloo', 'dr_grpo', 'gspo'])",
+        f" || !(self.?algorithm.?estimator.orValue('grpo') in {list(GROUP_ESTIMATORS)})",
     ),
     Rule(
         "algorithm.dynamicSampling",
@@ -48,6 +48,15 @@ RUN_RULES = (
         "least 2 or switch dynamic sampling off",
         lambda spec: not spec.algorithm.dynamic_sampling or spec.rollout.group_size > 1,
         "!self.?algorithm.?dynamicSampling.orValue(false) || self.?rollout.?groupSize.orValue(2) != 1",
+    ),
+    Rule(
+        "algorithm.overlong.bufferTokens",
+        "is not below rollout.maxResponseTokens, so every attempt would be punished: lower it or raise the other",
+        lambda spec: (
+            spec.algorithm.overlong is None or spec.algorithm.overlong.buffer_tokens < spec.rollout.max_response_tokens
+        ),
+        "!self.?algorithm.?overlong.?bufferTokens.hasValue() || !self.?rollout.?maxResponseTokens.hasValue()"
+        " || self.algorithm.overlong.bufferTokens < self.rollout.maxResponseTokens",
     ),
     Rule(
         "rollout.maxConcurrent",

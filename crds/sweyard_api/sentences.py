@@ -9,13 +9,14 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from typing_extensions import is_typeddict
 
-from sweyard_api.base import DNS_NAME_PATTERN, IMAGE_NAME_PATTERN, QUANTITY_PATTERN, Model
+from sweyard_api.base import DNS_NAME_PATTERN, IMAGE_NAME_PATTERN, IMPORT_PATH_PATTERN, QUANTITY_PATTERN, Model
 from sweyard_api.problem import Problem
 
 _PATTERNS = {
     DNS_NAME_PATTERN: "must be a Kubernetes name: lower-case letters, digits and hyphens, no hyphen at either end",
     IMAGE_NAME_PATTERN: "an image needs a tag or a digest (name:tag or name@sha256:...): a bare name would silently "
     "mean :latest",
+    IMPORT_PATH_PATTERN: "must name a function as pkg.module:name, for example my_rewards.length:reward",
     QUANTITY_PATTERN: "must be a Kubernetes quantity such as 500m, 4Gi or 2",
     r"^https?://": "must begin with http:// or https://",
 }

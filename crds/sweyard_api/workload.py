@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, Model
+from sweyard_api.base import DnsName, ImportPath, Model
 from sweyard_api.rule import Rule
 
 
@@ -90,10 +90,11 @@ class Tasks(Model):
 class Agent(Model):
     """Who acts in a sandbox."""
 
-    type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli"] = "r2e"
+    type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli", "custom"] = "r2e"
     """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `pdb`: file_editor, search, finish and
     a debugger that stays alive between calls. `rewrite`: view, search, rewrite, finish. `short`: one-line calls that
-    a very small model can write. `cli`: a command-line agent that speaks to the gateway."""
+    a very small model can write. `cli`: a command-line agent that speaks to the gateway; not part of this version.
+    `custom`: the one that `factory` makes."""
     max_turns: Annotated[int, Field(ge=1, le=1_000)] = 50
     """Turns before the attempt ends as max_turns."""
     step_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 90
@@ -104,8 +105,22 @@ class Agent(Model):
     """Give a `pdb` or `rewrite` agent execute_bash too."""
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
     """Command line of a `cli` agent."""
+    factory: ImportPath | None = None
+    """Your own agent, as `pkg.module:name`: a function of this section that returns one (agents/protocol.py)."""
 
     rules = (
+        Rule(
+            "type",
+            "`cli` agents are not part of this version: use r2e, bash, pdb, rewrite, short or custom",
+            lambda agent: agent.type != "cli",
+            "!has(self.type) || self.type != 'cli'",
+        ),
+        Rule(
+            "factory",
+            "must be set if and only if agent.type is `custom`",
+            lambda agent: (agent.factory is not None) == (agent.type == "custom"),
+            "!has(self.factory) || !has(self.type) || self.type == 'custom'",
+        ),
         Rule(
             "command",
             "must be set if and only if agent.type is `cli`",
@@ -161,6 +176,9 @@ class Reward(Model):
     """Reward of a solved attempt."""
     unsolved: float = 0.0
     """Reward of any other graded attempt."""
+    function: ImportPath | None = None
+    """Your own reward, as `pkg.module:name`: a function of (task, attempt) that returns a number. The outcome, hence
+    evaluation, stays the grader's."""
     verify_tasks: bool = True
     """Before its first use a task must score 1 with the gold patch and 0 with the empty one."""
 

@@ -76,5 +76,5 @@ def test_the_django_recipe_pays_minus_one_and_subtracts_the_mean() -> None:
     assert (spec.reward.solved, spec.reward.unsolved) == (1.0, -1.0)
     assert (spec.algorithm.estimator, spec.algorithm.normalize_by_std) == ("dr_grpo", False)
     assert (spec.rollout.groups_per_step, spec.rollout.group_size) == (4, 2)
-    assert (spec.agent.type, spec.agent.timeout_seconds) == ("cli", 1_800)
+    assert (spec.agent.type, spec.agent.timeout_seconds) == ("r2e", 1_800)
     assert (spec.tasks.train.repositories, spec.tasks.train.limit) == (["django/django"], 201)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.assembly import assemble_run
+from sweyard_trainer.custom import check_custom_code
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.parts import Trains
@@ -28,6 +29,7 @@ async def run_training(
 
     `change_learner` puts something between the loop and its learner, such as the control of an experiment.
     """
+    check_custom_code(spec)
     with full_disk_as_storage_full(environment.storage):
         await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
         sink = None

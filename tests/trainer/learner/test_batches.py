@@ -1,8 +1,16 @@
 import pytest
 
-from sweyard_api.algorithm import Algorithm
+from sweyard_api.algorithm import Algorithm, Overlong
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.learner.batches import build_attempts, split_minibatches, supervised_sequences, weigh
+from sweyard_trainer.learner.batches import (
+    build_attempts,
+    num_response_tokens,
+    shaped_reward,
+    split_minibatches,
+    supervised_sequences,
+    to_sequence,
+    weigh,
+)
 from sweyard_trainer.learner.schedule import Phase, phase_of
 
 MAX_RESPONSE = 100
@@ -26,6 +34,61 @@ def test_masked_outcome_shapes_the_baseline_but_adds_no_loss(make_trajectory) ->
     cut = make_trajectory(0, seed=2, outcome=Outcome.TRUNCATED)
     attempts = build([[make_trajectory(1, seed=1), cut]], algorithm)
     assert [attempt.advantage for attempt in attempts] == pytest.approx([0.5])
+
+
+def test_dropped_outcome_is_in_no_baseline(make_trajectory) -> None:
+    algorithm = Algorithm(estimator="dr_grpo", drop_outcomes=["truncated"])
+    cut = make_trajectory(0, seed=3, outcome=Outcome.TRUNCATED)
+    attempts = build([[make_trajectory(1, seed=1), make_trajectory(0, seed=2), cut]], algorithm)
+    assert [attempt.advantage for attempt in attempts] == pytest.approx([0.5, -0.5])
+
+
+def test_overlong_attempts_lose_reward_by_their_longest_response(make_segment, make_trajectory) -> None:
+    # Half of each segment is the prompt: responses of 10 and 45 tokens; limit 50, buffer 20: 15 of 20 over the edge.
+    forked = make_trajectory(1, segments=(make_segment(20, 1), make_segment(90, 2)))
+    algorithm = Algorithm(overlong=Overlong(buffer_tokens=20, penalty=0.8))
+    assert shaped_reward(forked, algorithm, 50) == pytest.approx(1 - 0.8 * 15 / 20)
+    assert shaped_reward(forked, Algorithm(), 50) == 1
+    assert shaped_reward(make_trajectory(1, length=20), algorithm, 50) == 1
+
+
+def test_a_segment_without_sampled_tokens_has_no_response(make_segment) -> None:
+    segment = make_segment(10)
+    segment.loss_mask[:] = False
+    assert num_response_tokens(segment) == 0
+    assert to_sequence(segment, 1.0).num_tokens == 1
+
+
+def test_a_sequence_ends_with_its_last_trained_token_and_keeps_its_temperature(make_segment) -> None:
+    segment = make_segment(10)
+    segment.loss_mask[[0, 9]] = [True, False]  # nothing predicts the first token
+    sequence = to_sequence(segment, 0.7)
+    assert (sequence.num_tokens, sequence.num_trained, sequence.temperature) == (9, 4, 0.7)
+    assert sequence.token_ids.tolist() == segment.token_ids[:9].tolist()
+    assert sequence.engine_logprobs.tolist() == segment.logprobs[:9].tolist()
+    assert segment.loss_mask[0], "the record is left as it was"
+
+
+def test_constant_aggregation_divides_by_the_configs_constant_or_the_longest_response(make_trajectory) -> None:
+    group = [make_trajectory(1, seed=1), make_trajectory(0, seed=2)]
+    own = Algorithm(loss_aggregation="constant", loss_constant=10)
+    assert [sequence.weight for sequence in weigh(build([group], own), own, 100)] == pytest.approx([1 / 20] * 2)
+    default = Algorithm(loss_aggregation="constant")
+    weights = [sequence.weight for sequence in weigh(build([group], default), default, 100)]
+    assert weights == pytest.approx([1 / 200] * 2)
+
+
+@pytest.mark.parametrize(("placement", "kept"), [("loss", 2), ("reward", 0)])
+def test_a_penalty_in_the_loss_keeps_sequences_without_advantage(make_trajectory, placement: str, kept: int) -> None:
+    algorithm = Algorithm.model_validate({"kl": {"coefficient": 0.1, "placement": placement}})
+    silent = [make_trajectory(0, seed=seed) for seed in range(2)]
+    assert len(weigh(build([silent], algorithm), algorithm, MAX_RESPONSE)) == kept
+
+
+def test_a_silent_group_among_infrastructure_failures_alone_is_skipped(make_trajectory) -> None:
+    lost = [make_trajectory(0, group="a", outcome=Outcome.ENV_INFRA)]
+    telling = [make_trajectory(reward, group="b", seed=2) for reward in (0, 1)]
+    assert len(build([lost, telling], Algorithm())) == 2
 
 
 def test_forked_segments_share_an_advantage_and_one_denominator(make_segment, make_trajectory) -> None:

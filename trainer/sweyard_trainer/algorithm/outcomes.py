@@ -1,15 +1,26 @@
-"""What each outcome may do: infrastructure nothing, masked ones count in the baseline only."""
+"""What each outcome of an attempt may do to the learning.
+
+train: its reward is in the group's baseline and its tokens are in the loss. mask: its reward is in the baseline, its
+tokens are not (compact filtering, together.ai/blog/deepswe). drop: it is in neither, as though never sampled.
+Infrastructure outcomes are always dropped; the config says which of the others are masked or dropped.
+"""
 
 from collections.abc import Collection
+from enum import StrEnum
 
 from sweyard_sandbox.outcome import Outcome
 
 
-def counts_in_baseline(outcome: Outcome) -> bool:
-    """False for infrastructure: its reward says nothing about the policy."""
-    return not outcome.is_infrastructure
+class Treatment(StrEnum):
+    """See the module."""
+
+    TRAIN = "train"
+    MASK = "mask"
+    DROP = "drop"
 
 
-def adds_loss(outcome: Outcome, mask_outcomes: Collection[str]) -> bool:
-    """False for infrastructure and for the outcomes that compact filtering masks."""
-    return counts_in_baseline(outcome) and outcome.value not in mask_outcomes
+def treatment(outcome: Outcome, mask_outcomes: Collection[str], drop_outcomes: Collection[str]) -> Treatment:
+    """Of an attempt that ended like this."""
+    if outcome.is_infrastructure or outcome.value in drop_outcomes:
+        return Treatment.DROP
+    return Treatment.MASK if outcome.value in mask_outcomes else Treatment.TRAIN

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MAX_LOG_RATIO = 20.0
-"""Far outside any clip; keeps exp from overflowing into inf * 0."""
+from sweyard_trainer.algorithm.ratios import MAX_LOG_RATIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ def policy_loss(
     log_ratio: Tensor, advantages: Tensor, clip_low: float, clip_high: float, dual_clip: float | None
 ) -> PolicyLoss:
     """-min(ratio * A, clip(ratio) * A); with `dual_clip` the loss of a negative advantage is at most -dual_clip * A."""
-    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
     unclipped = -ratio * advantages
     bounded = -ratio.clamp(1 - clip_low, 1 + clip_high) * advantages
     values = torch.maximum(unclipped, bounded)

@@ -3,12 +3,14 @@
 import torch
 from torch import Tensor
 
+MAX_LOG_RATIO = 20.0
+"""Far outside any clip; keeps exp from overflowing into inf * 0."""
+
 
 def sequence_mean(values: Tensor, sequence_ids: Tensor, num_sequences: int) -> Tensor:
     """Mean of `values` [T] within each sequence, given back to each of its tokens [T]."""
-    sums = values.new_zeros(num_sequences).index_add(0, sequence_ids, values)
-    counts = values.new_zeros(num_sequences).index_add(0, sequence_ids, torch.ones_like(values))
-    return (sums / counts.clamp(min=1))[sequence_ids]
+    counts = sequence_sum(torch.ones_like(values), sequence_ids, num_sequences)
+    return sequence_sum(values, sequence_ids, num_sequences) / counts
 
 
 def sequence_sum(values: Tensor, sequence_ids: Tensor, num_sequences: int) -> Tensor:

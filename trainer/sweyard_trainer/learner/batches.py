@@ -9,7 +9,9 @@ import torch
 from sweyard_api.algorithm import Algorithm
 from sweyard_trainer.algorithm.advantages import compute_advantages
 from sweyard_trainer.algorithm.aggregation import token_weights
-from sweyard_trainer.algorithm.outcomes import adds_loss, counts_in_baseline
+from sweyard_trainer.algorithm.outcomes import Treatment, treatment
+from sweyard_trainer.algorithm.overlong import overlong_penalty
+from sweyard_trainer.custom import load_estimator
 from sweyard_trainer.learner.sequences import TrainingSequence
 from sweyard_trainer.trajectory import Segment, Trajectory
 
@@ -31,28 +33,47 @@ def build_attempts(
 ) -> list[Attempt]:
     """Attempts that add loss, with advantages from all that count. `rewards` may differ from the trajectories' own."""
     counted = [
-        [(trajectory, reward) for trajectory, reward in zip(group, own, strict=True) if counts(trajectory)]
+        [(trajectory, reward) for trajectory, reward in zip(group, own, strict=True) if counts(trajectory, algorithm)]
         for group, own in zip(groups, rewards, strict=True)
     ]
     counted = [group for group in counted if group]
     if not counted:
         return []
-    advantages = compute_advantages(
-        [torch.tensor([reward for _, reward in group], dtype=torch.float64) for group in counted],
-        algorithm.estimator,
-        algorithm.normalize_by_std,
-    )
+    scores = [torch.tensor([reward for _, reward in group], dtype=torch.float64) for group in counted]
+    if (estimate := load_estimator(algorithm)) is not None:
+        advantages = estimate(scores)
+    else:
+        advantages = compute_advantages(scores, algorithm.estimator, algorithm.normalize_by_std)
     return [
         Attempt(tuple(to_sequence(segment, trajectory.temperature) for segment in trajectory.segments), advantage)
         for group, own in zip(counted, advantages, strict=True)
         for (trajectory, _), advantage in zip(group, own.tolist(), strict=True)
-        if adds_loss(trajectory.outcome, algorithm.mask_outcomes) and trajectory.num_sampled_tokens > 0
+        if _treatment(trajectory, algorithm) is Treatment.TRAIN and trajectory.num_sampled_tokens > 0
     ]
 
 
-def counts(trajectory: Trajectory) -> bool:
+def counts(trajectory: Trajectory, algorithm: Algorithm) -> bool:
     """True if its reward belongs in a baseline."""
-    return counts_in_baseline(trajectory.outcome)
+    return _treatment(trajectory, algorithm) is not Treatment.DROP
+
+
+def _treatment(trajectory: Trajectory, algorithm: Algorithm) -> Treatment:
+    return treatment(trajectory.outcome, algorithm.mask_outcomes, algorithm.drop_outcomes)
+
+
+def shaped_reward(trajectory: Trajectory, algorithm: Algorithm, max_response_tokens: int) -> float:
+    """Its own, less what it loses for its length."""
+    if algorithm.overlong is None:
+        return trajectory.reward
+    length = max((num_response_tokens(segment) for segment in trajectory.segments), default=0)
+    overlong = algorithm.overlong
+    return trajectory.reward - overlong_penalty(length, max_response_tokens, overlong.buffer_tokens, overlong.penalty)
+
+
+def num_response_tokens(segment: Segment) -> int:
+    """All that follows its prompt, observations included, as rollout.maxResponseTokens counts."""
+    sampled = np.flatnonzero(segment.loss_mask)
+    return len(segment.loss_mask) - int(sampled[0]) if len(sampled) else 0
 
 
 def weigh(attempts: Sequence[Attempt], algorithm: Algorithm, max_response_tokens: int) -> list[TrainingSequence]:

@@ -18,11 +18,13 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
 from sweyard_trainer.checkpoint.directory import CheckpointState, begin, commit, find_latest, read_state
+from sweyard_trainer.custom import load_group_filter
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.batches import (
     Attempt,
     build_attempts,
     counts,
+    shaped_reward,
     split_minibatches,
     supervised_sequences,
     to_sequence,
@@ -84,8 +86,12 @@ class Learner:
         EngineDivergedError if the engine cannot have sampled with these weights; the last checkpoint is from before.
         """
         began = time.monotonic()
-        if not any(counts(trajectory) for group in groups for trajectory in group):
-            raise NothingToTrainError("every attempt of the batch failed for infrastructure's sake")
+        groups = load_group_filter(self._spec.algorithm)(groups)
+        if not any(counts(trajectory, self._spec.algorithm) for group in groups for trajectory in group):
+            raise NothingToTrainError(
+                "every attempt of the batch failed for infrastructure's sake, or is left out by algorithm.dropOutcomes "
+                "or algorithm.groupFilter"
+            )
         phase = await self._enter("rl")
         attempts = build_attempts(groups, await self._rewards(groups), self._spec.algorithm)
         if not attempts:
@@ -161,16 +167,17 @@ class Learner:
         return reduce_figures(batch.distinct(figures)) | {"learning_rate": rate}
 
     async def _rewards(self, groups: Sequence[Sequence[Trajectory]]) -> list[list[float]]:
-        """The trajectories' own, less the KL penalty where that belongs to the reward."""
-        rewards = [[trajectory.reward for trajectory in group] for group in groups]
-        kl = self._spec.algorithm.kl
+        """The trajectories' own, less what is taken off for length, and the KL penalty where that is the reward's."""
+        most, algorithm = self._spec.rollout.max_response_tokens, self._spec.algorithm
+        rewards = [[shaped_reward(trajectory, algorithm, most) for trajectory in group] for group in groups]
+        kl = algorithm.kl
         if kl.coefficient == 0 or kl.placement != "reward":
             return rewards
         places = [
             (g, i, segment)
             for g, group in enumerate(groups)
             for i, t in enumerate(group)
-            if counts(t)
+            if counts(t, self._spec.algorithm)
             for segment in t.segments
             if segment.loss_mask[1:].any()
         ]

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from sweyard_api.algorithm import Algorithm
+from sweyard_trainer.algorithm.cispo import cispo_loss
 from sweyard_trainer.algorithm.importance import correction_weights
 from sweyard_trainer.algorithm.kl import kl_estimate
-from sweyard_trainer.algorithm.policy_loss import policy_loss
+from sweyard_trainer.algorithm.policy_loss import PolicyLoss, policy_loss
 from sweyard_trainer.algorithm.ratios import gspo_log_ratio
 from sweyard_trainer.learner.sequences import PackedBatch, TrainingSequence
 
@@ -49,18 +50,17 @@ def policy_gradient_loss(
         old = _concatenate([sequence.old_logprobs for sequence in sequences], logprobs)
     advantages = _per_token(batch, [sequence.advantage for sequence in sequences])
     weights = _per_token(batch, [sequence.weight for sequence in sequences])
-    if algorithm.estimator == "gspo":
-        log_ratio = gspo_log_ratio(logprobs, old, batch.sequence_ids, count)
-    else:
-        log_ratio = logprobs - old
-    surrogate = policy_loss(log_ratio, advantages, algorithm.clip_low, algorithm.clip_high, algorithm.dual_clip)
+    surrogate = _surrogate(algorithm, logprobs, old, advantages, batch, count)
+    settings = algorithm.importance_correction
     correction = correction_weights(
         old,
         engine,
         batch.sequence_ids,
         count,
-        algorithm.importance_correction.level,
-        algorithm.importance_correction.cap,
+        level=settings.level,
+        mode=settings.mode,
+        cap=settings.cap,
+        floor=settings.floor,
     )
     token_losses = correction * surrogate.values - algorithm.entropy_coefficient * entropies
     figures = _figures(old, engine, correction, surrogate.clipped, entropies)
@@ -71,6 +71,17 @@ def policy_gradient_loss(
         if algorithm.kl.placement == "loss":
             token_losses = token_losses + algorithm.kl.coefficient * kl
     return (token_losses * weights).sum(), figures
+
+
+def _surrogate(
+    algorithm: Algorithm, logprobs: Tensor, old: Tensor, advantages: Tensor, batch: PackedBatch, count: int
+) -> PolicyLoss:
+    if algorithm.estimator == "cispo":
+        return cispo_loss(logprobs, old, advantages, algorithm.clip_high)
+    log_ratio = logprobs - old
+    if algorithm.estimator == "gspo":
+        log_ratio = gspo_log_ratio(logprobs, old, batch.sequence_ids, count)
+    return policy_loss(log_ratio, advantages, algorithm.clip_low, algorithm.clip_high, algorithm.dual_clip)
 
 
 def _figures(old: Tensor, engine: Tensor, correction: Tensor, clipped: Tensor, entropies: Tensor) -> Figures:

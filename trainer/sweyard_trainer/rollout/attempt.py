@@ -49,6 +49,8 @@ class AttemptRules:
     strict: bool
     reward_solved: float
     reward_unsolved: float
+    reward: Callable[[Task, Trajectory], Trajectory] = lambda task, attempt: attempt
+    """Gives an attempt that was scored the user's own reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +136,15 @@ async def _attempt(
         return masked(plan, Outcome.ENV_INFRA, str(error))
     outcome = Outcome.AGENT_ERROR if work.end is None else OUTCOME_OF_END.get(work.end)
     if outcome is Outcome.AGENT_ERROR:
-        return _trajectory(plan, work, outcome, rules.reward_unsolved, None)
+        return rules.reward(plan.task, _trajectory(plan, work, outcome, rules.reward_unsolved, None))
     try:
         grade = await _retried(rules.infra_retries, lambda retry: _grade(plan.task, work.patch, bench, rules, timings))
     except InfrastructureError as error:
         return masked(plan, Outcome.EVAL_INFRA, str(error), work)
     solved = outcome is None and (grade.strict if rules.strict else grade.official)
     outcome = outcome or (Outcome.SOLVED if solved else Outcome.UNSOLVED)
-    return _trajectory(plan, work, outcome, rules.reward_solved if solved else rules.reward_unsolved, grade)
+    reward = rules.reward_solved if solved else rules.reward_unsolved
+    return rules.reward(plan.task, _trajectory(plan, work, outcome, reward, grade))
 
 
 async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str, timings: Timings) -> Work:

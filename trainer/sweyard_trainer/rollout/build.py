@@ -13,6 +13,7 @@ from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.custom import load_reward
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.environment import Environment
@@ -107,6 +108,7 @@ def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:
         strict=spec.reward.grading == "strict",
         reward_solved=spec.reward.solved,
         reward_unsolved=spec.reward.unsolved,
+        reward=load_reward(spec.reward),
     )
 
 

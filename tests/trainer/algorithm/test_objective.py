@@ -1,0 +1,150 @@
+"""The losses of one micro-batch against numbers worked out by hand, without a model."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sweyard_api.algorithm import Algorithm, ImportanceCorrection, KlPenalty
+from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
+from sweyard_trainer.learner.sequences import TrainingSequence, pack
+
+PLAIN: dict[str, Any] = {"importance_correction": ImportanceCorrection(level="none")}
+
+
+def sequence(engine: list[float], **values: Any) -> TrainingSequence:
+    """A prompt of one token, then trained ones with these engine probabilities."""
+    logprobs = np.log(np.array([1.0, *engine], dtype=np.float32))
+    mask = np.arange(len(logprobs)) > 0
+    return TrainingSequence(np.arange(len(logprobs), dtype=np.int32), mask, logprobs, **values)
+
+
+def logs(*probabilities: float) -> np.ndarray:
+    return np.log(np.array(probabilities, dtype=np.float32))
+
+
+def objective(algorithm: Algorithm, probabilities: list[float], sequences: list[TrainingSequence]) -> Any:
+    """(loss, figures, gradient by token) where the policy gives its trained tokens these probabilities."""
+    logprobs = torch.tensor(probabilities).log().requires_grad_()
+    entropies = torch.full((len(probabilities),), 0.7, requires_grad=True)
+    batch = pack(sequences, torch.device("cpu"))
+    loss, figures = policy_gradient_loss(algorithm, logprobs, entropies, batch, sequences)
+    torch.autograd.backward(loss)
+    return loss.item(), figures, logprobs.grad.tolist(), entropies.grad
+
+
+def test_on_policy_each_token_gains_its_weight_times_its_sequences_advantage() -> None:
+    two = [sequence([0.5, 0.5], advantage=2.0, weight=0.1), sequence([0.5], advantage=-1.0, weight=0.2)]
+    loss, figures, gradient, _ = objective(Algorithm(**PLAIN), [0.5, 0.5, 0.5], two)
+    # Ratios are 1: -(2 x 0.1) twice, +(1 x 0.2); the gradient of a ratio at 1 is that of the logprob.
+    assert loss == pytest.approx(-0.2)
+    assert gradient == pytest.approx([-0.2, -0.2, 0.2])
+    assert figures.sums["clip_fraction"] == 0
+    assert figures.sums["entropy"] == pytest.approx(2.1)
+    assert "kl" not in figures.sums
+
+
+def test_ratios_are_against_the_start_of_the_step_and_clipped() -> None:
+    own = sequence([0.5, 0.5], advantage=1.0, weight=1.0, old_logprobs=logs(0.4, 0.25))
+    loss, figures, gradient, _ = objective(Algorithm(clip_high=0.28, **PLAIN), [0.44, 0.5], [own])
+    # Ratios 1.1 (kept) and 2 (cut to 1.28, no gradient).
+    assert loss == pytest.approx(-(1.1 + 1.28), rel=1e-5)
+    assert gradient == pytest.approx([-1.1, 0.0], rel=1e-5)
+    assert figures.sums["clip_fraction"] == 1
+
+
+def test_dual_clip_reaches_the_loss() -> None:
+    own = sequence([0.5], advantage=-1.0, weight=1.0, old_logprobs=logs(0.1))
+    assert objective(Algorithm(dual_clip=3.0, **PLAIN), [0.5], [own])[0] == pytest.approx(3.0)
+    assert objective(Algorithm(**PLAIN), [0.5], [own])[0] == pytest.approx(5.0, rel=1e-5)
+
+
+def test_lower_clip_reaches_the_loss() -> None:
+    own = sequence([0.5], advantage=-1.0, weight=1.0, old_logprobs=logs(0.5))
+    assert objective(Algorithm(clip_low=0.1, **PLAIN), [0.25], [own])[0] == pytest.approx(0.9, rel=1e-5)
+
+
+def test_gspo_clips_a_whole_sequence_by_its_geometric_mean() -> None:
+    own = sequence([0.5, 0.5], advantage=1.0, weight=1.0, old_logprobs=logs(0.1, 0.4))
+    loss, figures, gradient, _ = objective(Algorithm(estimator="gspo", clip_high=3.0, **PLAIN), [0.4, 0.4], [own])
+    # Ratios 4 and 1, mean of their logarithms log 2: both tokens have ratio 2, and half of each other's gradient.
+    assert loss == pytest.approx(-4.0, rel=1e-5)
+    assert gradient == pytest.approx([-2.0, -2.0], rel=1e-5)
+    assert figures.sums["clip_fraction"] == 0
+
+
+def test_cispo_keeps_the_gradient_of_a_clipped_token() -> None:
+    own = sequence([0.5], advantage=1.0, weight=1.0, old_logprobs=logs(0.25))
+    loss, figures, gradient, _ = objective(Algorithm(estimator="cispo", clip_high=0.28, **PLAIN), [0.5], [own])
+    assert loss == pytest.approx(1.28 * math.log(2), rel=1e-5)
+    assert gradient == pytest.approx([-1.28], rel=1e-5)
+    assert figures.sums["clip_fraction"] == 1
+
+
+def test_correction_multiplies_the_surrogate_by_start_of_step_over_engine() -> None:
+    own = sequence([0.4, 0.1], advantage=1.0, weight=1.0)
+    loss, figures, gradient, _ = objective(Algorithm(), [0.6, 0.4], [own])
+    # Ratios 1.5 and 4, the second truncated to 2.
+    assert loss == pytest.approx(-3.5, rel=1e-5)
+    assert gradient == pytest.approx([-1.5, -2.0], rel=1e-5)
+    assert figures.sums["correction_mean"] == pytest.approx(3.5, rel=1e-5)
+    assert figures.sums["engine_ratio_mean"] == pytest.approx(5.5, rel=1e-5)
+    # k3 of KL(engine || trainer): r - 1 - log r for each token.
+    assert figures.sums["engine_kl"] == pytest.approx(5.5 - 2 - math.log(6), rel=1e-5)
+    assert figures.maxima["engine_logprob_gap_max"] == pytest.approx(math.log(4), rel=1e-5)
+
+
+def test_masking_correction_silences_the_token() -> None:
+    own = sequence([0.4, 0.1, 0.8], advantage=1.0, weight=1.0)
+    algorithm = Algorithm(importance_correction=ImportanceCorrection(mode="mask", cap=2.0, floor=0.6))
+    assert objective(algorithm, [0.6, 0.4, 0.4], [own])[2] == pytest.approx([-1.5, 0.0, 0.0], rel=1e-5)
+
+
+def test_entropy_bonus_lowers_the_loss_by_weight_and_coefficient() -> None:
+    own = sequence([0.5, 0.5], advantage=0.0, weight=0.25)
+    loss, _, _, entropy_gradient = objective(Algorithm(entropy_coefficient=0.1, **PLAIN), [0.5, 0.5], [own])
+    assert loss == pytest.approx(-0.1 * 0.7 * 0.25 * 2)
+    assert entropy_gradient.tolist() == pytest.approx([-0.025, -0.025])
+
+
+@pytest.mark.parametrize(
+    ("placement", "estimator", "expected"),
+    [
+        pytest.param("loss", "k1", 0.5 * math.log(2) * 0.25, id="k1-in-loss"),
+        pytest.param("loss", "k2", 0.5 * math.log(2) ** 2 / 2 * 0.25, id="k2-in-loss"),
+        pytest.param("loss", "k3", 0.5 * (math.log(2) - 0.5) * 0.25, id="k3-in-loss"),
+        pytest.param("reward", "k1", 0.0, id="not-in-loss"),
+    ],
+)
+def test_kl_is_in_the_loss_only_where_the_config_says(placement: Any, estimator: Any, expected: float) -> None:
+    own = sequence([0.5], advantage=0.0, weight=0.25, reference_logprobs=logs(0.25))
+    kl = KlPenalty(coefficient=0.5, estimator=estimator, placement=placement)
+    loss, figures, _, _ = objective(Algorithm(kl=kl, **PLAIN), [0.5], [own])
+    assert loss == pytest.approx(expected, rel=1e-4)
+    assert figures.sums["kl"] > 0
+
+
+def test_only_trained_tokens_engine_logprobs_are_used() -> None:
+    own = TrainingSequence(
+        np.arange(4, dtype=np.int32),
+        np.array([False, True, False, True]),
+        np.array([0, math.log(0.5), 9.0, math.log(0.25)], dtype=np.float32),
+        advantage=1.0,
+        weight=1.0,
+    )
+    assert objective(Algorithm(), [0.5, 0.25], [own])[0] == pytest.approx(-2.0, rel=1e-5)
+
+
+def test_supervised_loss_is_the_weighted_negative_log_likelihood() -> None:
+    sequences = [sequence([0.5], weight=0.5), sequence([0.5, 0.5], weight=0.25)]
+    loss = supervised_loss(torch.tensor([-1.0, -2.0, -4.0]), pack(sequences, torch.device("cpu")), sequences)
+    assert loss.item() == pytest.approx(0.5 + 0.5 + 1.0)
+
+
+def test_figures_add_up_and_maxima_are_the_largest() -> None:
+    figures = Figures({"a": 1.0}, {"m": -3.0})
+    figures.add(Figures({"a": 2.0, "b": 5.0}, {"m": -4.0, "n": -1.0}))
+    assert figures.sums == {"a": 3.0, "b": 5.0}
+    assert figures.maxima == {"m": -3.0, "n": -1.0}
