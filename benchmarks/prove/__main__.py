@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [properties] [learning] [churn] [kills] [lives] [images] [wave]`, by default all of them.
-All but the first three need Linux and root.
+`python -m benchmarks.prove [properties] [mutation] [learning] [churn] [kills] [lives] [images] [wave]`, by default all.
+All but the first four need Linux and root.
 """
 
 import argparse
@@ -18,6 +18,12 @@ from benchmarks.prove.report import Section, write_section
 def prove_properties() -> None:
     """Properties of planners and protocols, with many examples that no test has tried before."""
     _run("pytest", "-q", "-n", "2", "-m", "hypothesis and not (apiserver or kubelet)", "--hypothesis-profile", "search")
+
+
+def prove_mutation() -> None:
+    """Small wrongs in the learning rule, which tests must notice, and four large ones, with which nothing may learn."""
+    _run("benchmarks.prove.mutation")
+    _run("pytest", "-q", "tests/trainer/learner/test_seeded_bugs.py")
 
 
 def prove_learning() -> None:
@@ -85,6 +91,7 @@ def _run_benchmark(*module: str) -> dict[str, float]:
 
 PROOFS: dict[str, Callable[[], None]] = {
     "properties": prove_properties,
+    "mutation": prove_mutation,
     "learning": prove_learning,
     "churn": prove_churn,
     "kills": prove_kills,

@@ -21,6 +21,7 @@ ONE_LOSER = [0.0] + [0.95] * 7
         pytest.param("cispo", True, [1, 0, 0, 0], [1.5, -0.5, -0.5, -0.5], id="cispo-as-grpo"),
         pytest.param("cispo", False, [1, 0, 0, 0], [0.75, -0.25, -0.25, -0.25], id="cispo-without-std"),
         pytest.param("rloo", True, [1, 0, 0, 0], [1.0, -1 / 3, -1 / 3, -1 / 3], id="rloo"),
+        pytest.param("rloo", True, [1, 0], [1.0, -1.0], id="rloo-of-two"),
         pytest.param("rloo", True, ONE_LOSER, [-0.95] + [0.95 / 7] * 7, id="rloo-one-loser"),
     ],
 )

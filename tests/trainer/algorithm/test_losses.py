@@ -153,14 +153,16 @@ def test_importance_correction_equals_hand_computed(
 
 def test_importance_correction_is_a_constant_for_the_gradient() -> None:
     old = torch.zeros(1, requires_grad=True)
-    weights = correction_weights(old, tensor([-0.1]), tensor([0]), 1, level="token", mode="truncate", cap=2.0)
+    weights = correction_weights(
+        old, tensor([-0.1]), tensor([0]), 1, level="token", mode="truncate", cap=2.0, floor=0.0
+    )
     assert not weights.requires_grad
 
 
 def test_importance_correction_of_a_hopeless_token_is_finite_when_masked_or_not() -> None:
     engine = tensor([-1e4])
     assert correction_weights(
-        torch.zeros(1), engine, tensor([0]), 1, level="token", mode="truncate", cap=100.0
+        torch.zeros(1), engine, tensor([0]), 1, level="token", mode="truncate", cap=100.0, floor=0.0
     ).tolist() == [100.0]
 
 
@@ -169,7 +171,7 @@ def test_importance_correction_of_a_hopeless_token_is_finite_when_masked_or_not(
 )
 def test_unknown_importance_correction_is_refused(level: str, mode: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        correction_weights(torch.zeros(1), torch.zeros(1), tensor([0]), 1, level=level, mode=mode, cap=2.0)
+        correction_weights(torch.zeros(1), torch.zeros(1), tensor([0]), 1, level=level, mode=mode, cap=2.0, floor=0.0)
 
 
 def test_gspo_ratio_is_the_geometric_mean_over_the_sequence() -> None:

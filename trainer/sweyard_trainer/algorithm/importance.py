@@ -10,7 +10,7 @@ token that is IcePop (arXiv 2510.18855), per sequence MIS, by the geometric mean
 import torch
 from torch import Tensor
 
-from sweyard_trainer.algorithm.ratios import MAX_LOG_RATIO, sequence_mean, sequence_sum
+from sweyard_trainer.algorithm.ratios import sequence_mean, sequence_sum
 
 
 def correction_weights(
@@ -22,7 +22,7 @@ def correction_weights(
     level: str,
     mode: str,
     cap: float,
-    floor: float = 0.0,
+    floor: float,
 ) -> Tensor:
     """The factor of each token's loss [T]; constants for the gradient. `floor` is for masking alone."""
     log_ratio = (old_logprobs - engine_logprobs).detach()
@@ -37,7 +37,7 @@ def correction_weights(
             log_ratio = sequence_mean(log_ratio, sequence_ids, num_sequences)
         case _:
             raise ValueError(f"unknown level of importance correction {level!r}")
-    ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
+    ratio = log_ratio.exp()  # an overflow is beyond every cap
     match mode:
         case "truncate":
             return ratio.clamp(max=cap)

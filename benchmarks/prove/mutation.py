@@ -1,0 +1,195 @@
+"""Do the tests notice when the learning rule is wrong? Every mutant of its files against their tests.
+
+`python -m benchmarks.prove.mutation [--file NAME] [--workers N]`: a process that has imported PyTorch once forks for
+each mutant, in which the mutant takes its module's place and pytest runs the module's tests until one fails. Writes
+docs/mutation-report.md; a survivor that `equivalent_mutants.yaml` does not justify is an error. Last line is JSON.
+"""
+
+import argparse
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from benchmarks.prove.mutants import Mutant, make_mutants
+
+ROOT = Path("trainer/sweyard_trainer")
+REPORT = Path("docs/mutation-report.md")
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.yaml")
+SHELF = ("tests/trainer/algorithm/test_losses.py", "tests/trainer/algorithm/test_advantages.py")
+OBJECTIVE = ("tests/trainer/algorithm/test_objective.py",)
+BATCHES = ("tests/trainer/learner/test_batches.py", *OBJECTIVE, "tests/trainer/algorithm/test_custom_code.py")
+PURE = ("advantages", "aggregation", "cispo", "importance", "kl", "learning_signal", "policy_loss", "ratios")
+TESTS: Mapping[str, Sequence[str]] = {
+    **{
+        f"algorithm/{name}.py": (*SHELF, *OBJECTIVE)
+        for name in (
+            "advantages",
+            "aggregation",
+            "cispo",
+            "importance",
+            "kl",
+            "learning_signal",
+            "policy_loss",
+            "ratios",
+        )
+    },
+    "algorithm/outcomes.py": (*SHELF, *BATCHES),
+    "algorithm/overlong.py": SHELF,
+    "learner/objective.py": OBJECTIVE,
+    "learner/batches.py": BATCHES,
+    "learner/sequences.py": (*OBJECTIVE, "tests/trainer/learner/test_packing.py"),
+    "learner/microbatches.py": ("tests/trainer/learner/test_microbatches.py",),
+    "custom.py": BATCHES,
+}
+"""Files of the learning rule, and the tests that answer for them."""
+WARM = ("torch", "numpy", "hypothesis", "transformers", "sweyard_api.training_run", "sweyard_sandbox.agents.registry")
+MOST_SECONDS = 120
+"""A mutant that loops for ever is killed after so long, and counts as noticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one mutant."""
+
+    file: str
+    mutant: Mutant
+    how: str
+    """survived, failed (a test did), broken (it could not even be collected), timeout."""
+
+
+class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from a text."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self._name, self._source = name, source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._source, f"<mutant of {self._name}>", "exec"), module.__dict__)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.prove.mutation", description=__doc__)
+    parser.add_argument("--file", choices=sorted(TESTS), action="append", help="only these; writes no report")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    for module in WARM:
+        importlib.import_module(module)
+    work = [
+        (file, mutant)
+        for file in arguments.file or TESTS
+        for mutant in make_mutants((ROOT / file).read_text(encoding="utf-8"))
+    ]
+    for file in arguments.file or TESTS:
+        assert _verdict(os.waitpid(_fork(file, None), 0)[1]) == "survived", f"{file}: its tests fail without a mutant"
+    verdicts = _judge(work, arguments.workers)
+    survivors = [verdict for verdict in verdicts if verdict.how == "survived"]
+    known = {(entry["file"], entry["before"], entry["after"]): entry["why"] for entry in _equivalent()}
+    open_cases = [verdict for verdict in survivors if _key(verdict) not in known]
+    for verdict in open_cases:
+        print(
+            f"survived: {verdict.file}:{verdict.mutant.line}\n  - {verdict.mutant.before}\n  + {verdict.mutant.after}"
+        )
+    seconds = time.monotonic() - began
+    if not arguments.file:
+        REPORT.write_text("\n".join(report(verdicts, known, seconds)) + "\n", encoding="utf-8")
+    counts = Counter(verdict.how for verdict in verdicts)
+    print(json.dumps({"mutants": len(verdicts), **counts, "unjustified": len(open_cases), "seconds": round(seconds)}))
+    sys.exit(bool(open_cases))
+
+
+def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    running: dict[int, tuple[str, Mutant]] = {}
+    queue = list(reversed(work))
+    while queue or running:
+        while queue and len(running) < workers:
+            file, mutant = queue.pop()
+            running[_fork(file, mutant.source)] = (file, mutant)
+        pid, status = os.wait()
+        verdicts.append(Verdict(*running.pop(pid), _verdict(status)))
+    return sorted(verdicts, key=lambda verdict: (list(TESTS).index(verdict.file), verdict.mutant.line))
+
+
+def _fork(file: str, source: str | None) -> int:
+    """Process id of a child that runs the tests of `file`, with `source` in its place."""
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.alarm(MOST_SECONDS)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    if source is not None:
+        name = "sweyard_trainer." + file.removesuffix(".py").replace("/", ".")
+        assert name not in sys.modules, f"{name} was imported before its mutant could be"
+        sys.meta_path.insert(0, _Instead(name, source))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    os._exit(pytest.main([*options, "-m", "not (slow or vllm or gpu)", *TESTS[file]]))
+
+
+def _verdict(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return "timeout" if os.WTERMSIG(status) == signal.SIGALRM else "broken"
+    return {0: "survived", 1: "failed"}.get(os.waitstatus_to_exitcode(status), "broken")
+
+
+def _equivalent() -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
+    return entries
+
+
+def _key(verdict: Verdict) -> tuple[str, str, str]:
+    return verdict.file, verdict.mutant.before, verdict.mutant.after
+
+
+def report(verdicts: Sequence[Verdict], known: Mapping[tuple[str, str, str], str], seconds: float) -> list[str]:
+    """Markdown."""
+    lines = [
+        "# Mutants of the learning rule",
+        "",
+        "`python -m benchmarks.prove mutation` makes small wrongs in the files below, one at a time (another operator, "
+        "sign, constant, min or max, boolean; a call left out; a condition turned round), and runs the tests that "
+        f"answer for the file. {len(verdicts)} mutants in {seconds:.0f} s.",
+        "",
+        "| file | mutants | a test failed | could not run | looped | survived |",
+        "|---" * 6 + "|",
+    ]
+    for file in TESTS:
+        counts = Counter(verdict.how for verdict in verdicts if verdict.file == file)
+        cells = [counts[how] for how in ("failed", "broken", "timeout", "survived")]
+        lines.append(f"| `{file}` | {counts.total()} | " + " | ".join(map(str, cells)) + " |")
+    lines += ["", "## Survivors", "", "| file | original | mutant | why no test can fail |", "|---" * 4 + "|"]
+    for verdict in verdicts:
+        if verdict.how == "survived":
+            why = known.get(_key(verdict), "**not justified**")
+            lines.append(
+                f"| `{verdict.file}` | {_code(verdict.mutant.before)} | {_code(verdict.mutant.after)} | {why} |"
+            )
+    return lines
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+if __name__ == "__main__":
+    main()
