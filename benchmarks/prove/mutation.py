@@ -56,7 +56,7 @@ TESTS: Mapping[str, Sequence[str]] = {
 }
 """Files of the learning rule, and the tests that answer for them."""
 WARM = ("torch", "numpy", "hypothesis", "transformers", "sweyard_api.training_run", "sweyard_sandbox.agents.registry")
-MOST_SECONDS = 120
+MOST_SECONDS = 40
 """A mutant that loops for ever is killed after so long, and counts as noticed."""
 
 
@@ -126,6 +126,8 @@ def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
             running[_fork(file, mutant.source)] = (file, mutant)
         pid, status = os.wait()
         verdicts.append(Verdict(*running.pop(pid), _verdict(status)))
+        if len(verdicts) % 50 == 0:
+            print(f"{len(verdicts)} of {len(work)}", flush=True)
     return sorted(verdicts, key=lambda verdict: (list(TESTS).index(verdict.file), verdict.mutant.line))
 
 
