@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
 export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
 export MYPY_CACHE_DIR := $(CACHE)/mypy
-PYTEST := $(PY) -m pytest -p tests.strict_skips
+PYTEST := $(PY) -m pytest -p tests.strict_skips -p tests.marked_files
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
 
@@ -52,7 +52,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min cold, 20 min warm, 2 cores, root
+test: lint test-fast test-apiserver test-real ## All tests: 40 min cold, 20 min warm, 2 cores, root
 	@echo "all tests passed"
 
 .PHONY: test-fast
@@ -61,15 +61,20 @@ test-fast: venv ## Unit and property tests: no cluster, no root
 
 .PHONY: test-apiserver
 test-apiserver: venv ## Tests against a real API server (built and started by them)
-	$(PYTEST) -n 2 --dist loadgroup -q -m "apiserver and not (slow or kubelet)"
+	$(PYTEST) -n 2 --dist loadgroup -q --only-marked apiserver -m "apiserver and not (slow or kubelet)"
+
+# Three at once on two cores: real nodes are waited for more than they compute. The longest first.
+.PHONY: test-real
+test-real: venv ## Tests on real one-node clusters and against real vLLM servers on CPU (started by them; Linux, root)
+	$(PYTEST) -n 3 --dist loadgroup -q --only-marked kubelet --only-marked vllm -m "(kubelet or vllm) and not slow" tests/e2e tests/trainer tests
 
 .PHONY: test-kubelet
-test-kubelet: venv ## Tests on a real one-node cluster (built and started by them; Linux, root)
-	$(PYTEST) -n 2 --dist loadgroup -q -m "kubelet and not slow"
+test-kubelet: venv ## Of test-real, those on clusters
+	$(PYTEST) -n 3 --dist loadgroup -q --only-marked kubelet -m "kubelet and not slow" tests/e2e tests
 
 .PHONY: test-vllm
-test-vllm: venv ## Tests against a real vLLM server on CPU
-	$(PYTEST) -n 2 --dist loadfile -q -m "vllm and not (slow or kubelet)"
+test-vllm: venv ## Of test-real, those against vLLM, which need no root
+	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)" tests/trainer
 
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)
