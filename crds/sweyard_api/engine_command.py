@@ -40,6 +40,7 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
         *("--generation-config", "vllm"),
         "--disable-uvicorn-access-log",
         *(_gpu_arguments(spec) if engine_uses_gpu(spec) else ("--enforce-eager",)),
+        *(("--enable-return-routed-experts",) if spec.trainer.replay_routing else ()),
         *_adapter_arguments(spec),
         *spec.inference.extra_args,
     ]

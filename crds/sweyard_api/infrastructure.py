@@ -104,6 +104,10 @@ class Trainer(PodOptions):
     """Ulysses degree."""
     gradient_checkpointing: bool = False
     """Recompute activations."""
+    compile: bool = False
+    """Compile the decoder layers with torch.compile."""
+    replay_routing: bool = False
+    """Mixture of experts: send each token through the experts that the engine sent it to."""
     cpu_offload: bool = False
     """Keep parameters and optimizer state in host memory."""
     lora: Lora | None = None

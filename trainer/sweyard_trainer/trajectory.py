@@ -23,6 +23,9 @@ class Segment:
     """[T] the engine's logprob of each token at the sampling temperature; 0 where the mask is false."""
     weight_versions: NDArray[np.int32]
     """[T] weight version that sampled the token; -1 where the mask is false."""
+    routed_experts: NDArray[np.unsignedinteger] | None = None
+    """[R, layers, experts a token], R <= T: the experts that the engine sent each of the first R tokens to, one byte
+    each where there are at most 256 of them; None for a model without experts. Tokens that no engine read lack it."""
 
 
 @dataclass(frozen=True, slots=True)

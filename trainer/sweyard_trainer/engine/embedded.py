@@ -70,6 +70,7 @@ class TransformersEngine:
         stop_token_ids: Sequence[int],
         seed: int,
         cache_salt: str,
+        routing_from: int = 0,
     ) -> Completion:
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._serve(), name="embedded-engine")

@@ -7,9 +7,12 @@ Invariants every engine keeps (tests/trainer/engine):
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, SweyardError
@@ -36,6 +39,9 @@ class Completion:
     """[N] natural logarithms, at the sampling temperature."""
     weight_version: int
     finish_reason: FinishReason
+    routed_experts: NDArray[np.unsignedinteger] | None = field(default=None, compare=False)
+    """[R, layers, experts a token] of the tokens from `routing_from` on, all but the last, which was not yet read; None
+    where the engine says nothing of it."""
 
 
 class Engine(Protocol):
@@ -63,8 +69,12 @@ class Engine(Protocol):
         stop_token_ids: Sequence[int],
         seed: int,
         cache_salt: str,
+        routing_from: int = 0,
     ) -> Completion:
-        """Continue `prompt_ids`; temperature 0 is greedy. Raises EngineError, EngineUnfitError."""
+        """Continue `prompt_ids`; temperature 0 is greedy. Raises EngineError, EngineUnfitError.
+
+        `routing_from` is the first token whose choice of experts is still unknown.
+        """
         ...
 
     async def close(self) -> None:

@@ -46,6 +46,7 @@ class FakeEngine:
         stop_token_ids: Sequence[int],
         seed: int,
         cache_salt: str,
+        routing_from: int = 0,
     ) -> Completion:
         if self.failures_left > 0:
             self.failures_left -= 1

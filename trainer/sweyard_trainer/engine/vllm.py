@@ -8,6 +8,7 @@ import aiohttp
 
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
+from sweyard_trainer.engine.routing import decode_routing
 
 RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 """503 is what vLLM says while it is paused for a weight update."""
@@ -50,6 +51,7 @@ class VllmEngine:
         stop_token_ids: Sequence[int],
         seed: int,
         cache_salt: str,
+        routing_from: int = 0,
     ) -> Completion:
         body = {
             "model": await self._served_model(),
@@ -65,9 +67,10 @@ class VllmEngine:
             "logprobs": 0,
             "return_token_ids": True,
             "cache_salt": cache_salt,
+            "routed_experts_prompt_start": routing_from,
         }
         reply = await self._send("POST", "/v1/completions", body)
-        return parse_completion(reply, prompt_ids, self._version, self._url)
+        return parse_completion(reply, prompt_ids, self._version, self._url, routing_from)
 
     async def close(self) -> None:
         if self._http is not None:
@@ -111,7 +114,9 @@ class VllmEngine:
             return None, None, f"{type(error).__name__}: {error}"
 
 
-def parse_completion(reply: dict[str, Any], prompt_ids: Sequence[int], version: int, url: str) -> Completion:
+def parse_completion(
+    reply: dict[str, Any], prompt_ids: Sequence[int], version: int, url: str, routing_from: int = 0
+) -> Completion:
     """Read one /v1/completions reply. Raises EngineUnfitError when what training needs is missing from it."""
     choice = reply["choices"][0]
     token_ids = choice.get("token_ids")
@@ -125,5 +130,9 @@ def parse_completion(reply: dict[str, Any], prompt_ids: Sequence[int], version: 
         raise EngineUnfitError(f"{url} saw another prompt than it was sent ({len(echoed)} ids, {len(prompt_ids)} sent)")
     if len(token_ids) != len(logprobs):
         raise EngineUnfitError(f"{url} returned {len(token_ids)} ids and {len(logprobs)} logprobs; {REMEDY}")
+    sent = choice.get("routed_experts")
+    routing = None if sent is None else decode_routing(sent)
+    if routing is not None and len(routing) != (unrouted := len(prompt_ids) + len(token_ids) - 1 - routing_from):
+        raise EngineUnfitError(f"{url} returned the experts of {len(routing)} tokens instead of {unrouted}")
     finish = FinishReason.STOP if choice.get("finish_reason") == "stop" else FinishReason.LENGTH
-    return Completion(tuple(token_ids), tuple(float(value) for value in logprobs), version, finish)
+    return Completion(tuple(token_ids), tuple(float(value) for value in logprobs), version, finish, routing)

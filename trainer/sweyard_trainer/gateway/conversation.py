@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message
 from sweyard_trainer.engine.engine import Completion
@@ -19,12 +20,14 @@ from sweyard_trainer.trajectory import Segment
 
 @dataclass(slots=True)
 class TokenRecord:
-    """One growing token sequence, the four columns of a Segment."""
+    """One growing token sequence, the columns of a Segment."""
 
     token_ids: list[int] = field(default_factory=list)
     loss_mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     weight_versions: list[int] = field(default_factory=list)
+    routing: list[NDArray[np.unsignedinteger]] = field(default_factory=list)
+    """Of the ids from the first on, in pieces; a reply's last id follows with the next reply."""
 
     def append_given(self, token_ids: Sequence[int]) -> None:
         """Tokens that nobody sampled: prompts, observations, template."""
@@ -34,6 +37,20 @@ class TokenRecord:
         """A reply."""
         count = len(completion.token_ids)
         self._append(completion.token_ids, [True] * count, completion.logprobs, [completion.weight_version] * count)
+        if completion.routed_experts is not None:
+            self.routing.append(completion.routed_experts)
+
+    @property
+    def num_routed(self) -> int:
+        """Ids whose experts are known."""
+        return sum(len(piece) for piece in self.routing)
+
+    def beginning(self, num_ids: int, num_routed: int) -> "TokenRecord":
+        """Its first ids, as given, with the experts of so many of them where known."""
+        record = TokenRecord()
+        record.append_given(self.token_ids[:num_ids])
+        record.routing = [np.concatenate(self.routing)[:num_routed]] if self.routing else []
+        return record
 
     def segment(self) -> Segment:
         """As the learner takes it."""
@@ -42,6 +59,7 @@ class TokenRecord:
             np.asarray(self.loss_mask, np.bool_),
             np.asarray(self.logprobs, np.float32),
             np.asarray(self.weight_versions, np.int32),
+            np.concatenate(self.routing) if self.routing else None,
         )
 
     def _append(
@@ -75,6 +93,8 @@ class Opening:
     messages: tuple[Message, ...]
     num_history_ids: int
     """Ids that the branch had when it was made ready."""
+    num_routed: int = 0
+    """Ids of these whose experts are known."""
 
 
 class Conversation:
@@ -102,7 +122,7 @@ class Conversation:
         """Record the reply that an engine gave to `opening`; the reply as the client sees it."""
         branch = opening.branch
         if len(branch.record.token_ids) != opening.num_history_ids:  # another reply came in between
-            branch = Branch()
+            branch = Branch(record=branch.record.beginning(opening.num_history_ids, opening.num_routed))
         if branch not in self._branches:
             self._branches.append(branch)
         branch.record.append_given(opening.prompt_ids[len(branch.record.token_ids) :])
@@ -123,7 +143,7 @@ class Conversation:
         if origin is None:
             return _opening(fork, self._renderer.prompt_ids(messages), messages)
         num_messages, num_ids, reply_ended = border
-        fork.record.append_given(origin.record.token_ids[:num_ids])
+        fork.record = origin.record.beginning(num_ids, num_ids)
         added = self._renderer.delta_ids(messages[num_messages:], reply_ended=reply_ended)
         return _opening(fork, added, messages)
 
@@ -138,7 +158,7 @@ class Conversation:
 
 def _opening(branch: Branch, added: Sequence[int], messages: Sequence[Message]) -> Opening:
     history = branch.record.token_ids
-    return Opening(branch, (*history, *added), tuple(messages), len(history))
+    return Opening(branch, (*history, *added), tuple(messages), len(history), branch.record.num_routed)
 
 
 def _is_extension(history: Sequence[Message], messages: Sequence[Message]) -> bool:

@@ -169,7 +169,7 @@ class Gateway:
         if room <= 0:
             session.truncated = True
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
-        completion = await self._sample(session, opening.prompt_ids, room)
+        completion = await self._sample(session, opening, room)
         reply = session.conversation.close(opening, completion)
         session.truncated |= completion.finish_reason is FinishReason.LENGTH
         answer = Reply(reply.content, completion.finish_reason, len(completion.token_ids))
@@ -180,7 +180,7 @@ class Gateway:
             return await asyncio.to_thread(session.conversation.open, messages)
         return session.conversation.open(messages)
 
-    async def _sample(self, session: Session, prompt_ids: Sequence[int], max_tokens: int) -> Completion:
+    async def _sample(self, session: Session, opening: Opening, max_tokens: int) -> Completion:
         engines = self._engines
         engine = engines.choose(session.id)
         seed = call_seed(session.seed, session.num_calls)
@@ -188,12 +188,13 @@ class Gateway:
         engines.load[engine.name] = engines.load.get(engine.name, 0) + 1
         try:
             return await engine.complete(
-                prompt_ids,
+                opening.prompt_ids,
                 max_tokens=max_tokens,
                 temperature=session.temperature,
                 stop_token_ids=self._renderer.stop_token_ids,
                 seed=seed,
                 cache_salt=engines.cache_salt,
+                routing_from=opening.num_routed,
             )
         finally:
             engines.load[engine.name] -= 1

@@ -4,24 +4,31 @@ import base64
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sweyard_trainer.engine.routing import decode_routing, encode_routing
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.trajectory import Segment
 
 COLUMNS = {"token_ids": "<i4", "loss_mask": "|b1", "logprobs": "<f4", "weight_versions": "<i4"}
+ROUTING = "routed_experts"
 
 
 def encode_segment(segment: Segment) -> dict[str, str]:
     """A Segment as JSON-able data."""
-    return {
-        name: base64.b64encode(np.asarray(getattr(segment, name), dtype).tobytes()).decode()
-        for name, dtype in COLUMNS.items()
-    }
+    columns = {name: _encode(np.asarray(getattr(segment, name), dtype)) for name, dtype in COLUMNS.items()}
+    routing = segment.routed_experts
+    return columns if routing is None else columns | {ROUTING: encode_routing(routing)}
 
 
 def decode_segment(data: dict[str, str]) -> Segment:
     """Inverse of `encode_segment`."""
-    return Segment(**{name: np.frombuffer(base64.b64decode(data[name]), dtype) for name, dtype in COLUMNS.items()})
+    columns = {name: np.frombuffer(base64.b64decode(data[name]), dtype) for name, dtype in COLUMNS.items()}
+    return Segment(**columns, routed_experts=decode_routing(data[ROUTING]) if ROUTING in data else None)
+
+
+def _encode(array: NDArray[np.generic]) -> str:
+    return base64.b64encode(array.tobytes()).decode()
 
 
 def encode_record(record: SessionRecord) -> dict[str, Any]:

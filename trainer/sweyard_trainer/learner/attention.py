@@ -25,6 +25,7 @@ def register_packed_attention() -> None:
     AttentionMaskInterface.register(NAME, _no_mask)
 
 
+@torch.compiler.disable  # each batch has other lengths, and each would be compiled anew
 def packed_attention(
     module: nn.Module,
     query: Tensor,

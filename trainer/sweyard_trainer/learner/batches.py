@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sweyard_api.algorithm import Algorithm
 from sweyard_trainer.algorithm.advantages import compute_advantages
@@ -12,6 +13,7 @@ from sweyard_trainer.algorithm.aggregation import token_weights
 from sweyard_trainer.algorithm.outcomes import Treatment, treatment
 from sweyard_trainer.algorithm.overlong import overlong_penalty
 from sweyard_trainer.custom import load_estimator
+from sweyard_trainer.learner.routing import complete_routing
 from sweyard_trainer.learner.sequences import TrainingSequence
 from sweyard_trainer.trajectory import Segment, Trajectory
 
@@ -118,4 +120,9 @@ def to_sequence(segment: Segment, temperature: float) -> TrainingSequence:
         loss_mask=mask[:end],
         engine_logprobs=segment.logprobs[:end],
         temperature=temperature,
+        routed_experts=_routing(segment, end),
     )
+
+
+def _routing(segment: Segment, end: int) -> NDArray[np.unsignedinteger] | None:
+    return None if segment.routed_experts is None else complete_routing(segment.routed_experts, end)

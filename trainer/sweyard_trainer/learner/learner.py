@@ -34,7 +34,7 @@ from sweyard_trainer.learner.distribution import RankedBatch, reduce_figures
 from sweyard_trainer.learner.ranks import RankGroup
 from sweyard_trainer.learner.schedule import Phase, phase_of
 from sweyard_trainer.learner.sequences import TrainingSequence
-from sweyard_trainer.learner.support import refuse_other_policy, refuse_unsupported
+from sweyard_trainer.learner.support import refuse_other_policy, refuse_unrouted, refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 StepMetrics = dict[str, float]
@@ -92,6 +92,7 @@ class Learner:
                 "every attempt of the batch failed for infrastructure's sake, or is left out by algorithm.dropOutcomes "
                 "or algorithm.groupFilter"
             )
+        refuse_unrouted(self._spec, groups)
         phase = await self._enter("rl")
         attempts = build_attempts(groups, await self._rewards(groups), self._spec.algorithm)
         if not attempts:

@@ -21,9 +21,10 @@ from sweyard_trainer.errors import TrainingDivergedError
 from sweyard_trainer.learner.attention import NAME, register_packed_attention
 from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
 from sweyard_trainer.learner.policy import Policy
+from sweyard_trainer.learner.routing import RoutingReplay
 from sweyard_trainer.learner.sequence_parallel import make_sequence_group
 from sweyard_trainer.learner.sequences import TrainingSequence, pack
-from sweyard_trainer.learner.sharding import ShardingOptions, distribute_weights, gather_weights, shard
+from sweyard_trainer.learner.sharding import ShardingOptions, decoder_layers, distribute_weights, gather_weights, shard
 from sweyard_trainer.model.load import empty_model, full_state
 from sweyard_trainer.model.lora import add_adapters, fold_adapters
 from sweyard_trainer.model.save import save_model
@@ -173,11 +174,12 @@ class RankWorker:
             add_adapters(model, lora)
         if self._spec.trainer.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        policy = Policy(model, self._sequence_group).train()
+        replay = RoutingReplay(model, list(decoder_layers(model))) if self._spec.trainer.replay_routing else None
+        policy = Policy(model, self._sequence_group, replay).train()
         shard(
             policy,
             init_device_mesh(self._device.type, (self._size,)),
-            ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload),
+            ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload, self._spec.trainer.compile),
         )
         state = full_state(directory, model, self._spec.seed) if self._rank == 0 else None
         distribute_weights(policy, state, self._device, host=self._spec.trainer.cpu_offload)

@@ -25,6 +25,8 @@ class TrainingSequence:
     temperature: float = 1.0
     old_logprobs: NDArray[np.float32] | None = None
     """[number of trained tokens] of the policy at the start of the step; None: those of this very forward pass."""
+    routed_experts: NDArray[np.unsignedinteger] | None = None
+    """[T, layers, experts a token] to replay; None: the model chooses."""
     reference_logprobs: NDArray[np.float32] | None = None
     """[number of trained tokens] of the reference policy."""
 
@@ -55,6 +57,8 @@ class PackedBatch:
     """[N] sequence of each trained token."""
     temperatures: Tensor
     """[N]"""
+    routed_experts: Tensor | None = None
+    """[T, layers, experts a token] to replay."""
 
 
 def pack(sequences: Sequence[TrainingSequence], device: torch.device) -> PackedBatch:
@@ -79,4 +83,14 @@ def pack(sequences: Sequence[TrainingSequence], device: torch.device) -> PackedB
         targets=tensor(token_ids[trained]),
         sequence_ids=tensor(owners),
         temperatures=tensor(temperatures),
+        routed_experts=tensor(routing) if (routing := _routing(sequences)) is not None else None,
     )
+
+
+def _routing(sequences: Sequence[TrainingSequence]) -> NDArray[np.unsignedinteger] | None:
+    """One after another; None unless all have it."""
+    present = [sequence.routed_experts for sequence in sequences if sequence.routed_experts is not None]
+    if len(present) < len(sequences):
+        assert not present, "either all sequences of a micro-batch replay their routing or none"
+        return None
+    return np.concatenate(present)

@@ -21,6 +21,7 @@ class ShardingOptions:
 
     compute_dtype: torch.dtype
     cpu_offload: bool
+    compile: bool
 
 
 def shard(policy: Policy, mesh: DeviceMesh, options: ShardingOptions) -> None:
@@ -28,6 +29,8 @@ def shard(policy: Policy, mesh: DeviceMesh, options: ShardingOptions) -> None:
     precision = MixedPrecisionPolicy(param_dtype=options.compute_dtype, reduce_dtype=torch.float32)
     offload = CPUOffloadPolicy() if options.cpu_offload else OffloadPolicy()
     for layer in decoder_layers(policy.model):
+        if options.compile:
+            layer.compile(dynamic=True)
         fully_shard(layer, mesh=mesh, mp_policy=precision, offload_policy=offload)
     fully_shard(policy, mesh=mesh, mp_policy=precision, offload_policy=offload)
 

@@ -1,12 +1,14 @@
 """What the learner refuses, in a sentence, rather than ignores."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sweyard_api.engine_command import engine_uses_gpu
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import EngineDivergedError, UnsupportedError
+from sweyard_trainer.trajectory import Trajectory
 
 MAX_ENGINE_KL = 0.3
 """Nats a token. Kernels and bfloat16 explain thousandths; stale or wrong weights give whole nats."""
@@ -30,12 +32,28 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
         )
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")
+    if trainer.replay_routing and spec.inference.engine != "vllm":
+        raise UnsupportedError(
+            "trainer.replayRouting is set, but only inference.engine vllm says which experts it took"
+        )
     on_vllm = spec.inference.engine == "vllm" and spec.inference.placement != "external"
     if spec.mode == "rl" and on_vllm and not engine_uses_gpu(spec) and _config(model).get("tie_word_embeddings"):
         raise UnsupportedError(
             "model.name has tied embeddings, whose output layer vLLM on CPUs never renews after a weight update; "
             "set inference.engine to transformers, or take an untied model or GPUs"
         )
+
+
+def refuse_unrouted(spec: TrainingRunSpec, groups: Sequence[Sequence[Trajectory]]) -> None:
+    """Where routing is replayed, each attempt must have brought its own. Raises UnsupportedError."""
+    if not spec.trainer.replay_routing:
+        return
+    for trajectory in (trajectory for group in groups for trajectory in group):
+        if any(segment.routed_experts is None for segment in trajectory.segments):
+            raise UnsupportedError(
+                f"trainer.replayRouting is set, but attempt {trajectory.attempt_id} says nothing of its experts: start "
+                "vLLM with --enable-return-routed-experts, or unset trainer.replayRouting"
+            )
 
 
 def refuse_other_policy(spec: TrainingRunSpec, engine_kl: float) -> None:
