@@ -1,6 +1,7 @@
 """How a vLLM server is started for a run: pure, so that operator, trainer and tests agree."""
 
 import math
+import re
 
 from sweyard_api.base import quantity_value
 from sweyard_api.infrastructure import GPU_RESOURCE
@@ -11,6 +12,18 @@ ENGINE_MODULE = "vllm.entrypoints.openai.api_server"
 SERVED_MODEL_NAME = "policy"
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM takes for --max-lora-rank."""
+ADAPTER_NAME = "adapter"
+"""What trained adapters are called beside SERVED_MODEL_NAME."""
+_QUANTIZATION = re.compile(r"^(--quantization|-q)(=|$)")
+
+
+def engine_quantization(spec: TrainingRunSpec) -> str | None:
+    """The quantisation that `inference.extraArgs` asks for."""
+    arguments = spec.inference.extra_args
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if found := _QUANTIZATION.match(argument):
+            return argument[found.end() :] or following
+    return None
 
 
 def engine_uses_gpu(spec: TrainingRunSpec) -> bool:
@@ -57,7 +70,7 @@ def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
 
 def _adapter_arguments(spec: TrainingRunSpec) -> list[str]:
     lora = spec.trainer.lora
-    if lora is None:
+    if lora is None or lora.sync != "adapter":
         return []
     rank = next(allowed for allowed in _LORA_RANKS if allowed >= lora.rank)
     return ["--enable-lora", "--max-lora-rank", str(rank)]
@@ -78,6 +91,6 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
         environment["TORCHDYNAMO_DISABLE"] = "1"
         # Threads that spin between two forward passes take the cores from the trainer and the sandboxes beside them.
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
-    if spec.trainer.lora is not None:
+    if spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter":
         environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     return environment

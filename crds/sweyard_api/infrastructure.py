@@ -85,6 +85,11 @@ class Lora(Model):
     """Scale."""
     target_modules: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=64)] = []
     """Modules to adapt; default all linear ones."""
+    base: Literal["full", "int4", "nf4"] = "full"
+    """How the adapted modules' frozen weights lie in memory: whole, or in four bits each (even steps, or QLoRA's)."""
+    sync: Literal["merged", "adapter"] = "merged"
+    """`merged`: engines get whole weights with the adapters added. `adapter`: vLLM keeps the model that it started
+    with and gets the adapters alone, as an engine with quantised weights must."""
 
 
 class Trainer(PodOptions):

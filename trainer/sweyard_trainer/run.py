@@ -36,7 +36,10 @@ async def run_training(
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
         learner = change_learner(make_learner(spec, environment.storage))
-        publish = make_publisher(environment.engine_urls, environment.storage, environment.engine_api_key)
+        as_adapter = spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter"
+        publish = make_publisher(
+            environment.engine_urls, environment.storage, environment.engine_api_key, as_adapter=as_adapter
+        )
         loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
         for number in stop_signals:
             asyncio.get_running_loop().add_signal_handler(number, loop.stop)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
+from sweyard_trainer.engine.routing import encode_routing
 from sweyard_trainer.engine.vllm import VllmEngine
 
 PROMPT = [1, 2, 3]
@@ -99,6 +101,20 @@ async def test_ids_and_logprobs_come_back_as_the_server_sent_them() -> None:
         "cache_salt": "weights-3",
     }
     assert request["return_token_ids"] is True
+
+
+async def test_the_experts_that_a_server_took_come_back_from_where_they_were_unknown() -> None:
+    routing = np.arange(16, dtype=np.uint8).reshape(2, 2, 4)
+    server = ScriptedServer({**GOOD, "routed_experts": encode_routing(routing)})
+    async with client_of(server) as engine:
+        options = {"max_tokens": 5, "temperature": 0.7, "stop_token_ids": [8], "seed": 9, "cache_salt": ""}
+        completion = await engine.complete(PROMPT, routing_from=2, **options)
+        with pytest.raises(EngineUnfitError, match="2 tokens instead of 4"):
+            await engine.complete(PROMPT, routing_from=0, **options)
+    assert completion.routed_experts is not None
+    assert completion.routed_experts.dtype == np.uint8
+    assert np.array_equal(completion.routed_experts, routing)
+    assert server.requests[0]["routed_experts_prompt_start"] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message
 from sweyard_trainer.engine.engine import Completion
-from sweyard_trainer.gateway.conversation import Conversation
+from sweyard_trainer.gateway.conversation import Conversation, Opening
 from sweyard_trainer.gateway.rendering import ChatRenderer
 
 SYSTEM = Message("system", "repair the function")
@@ -130,6 +131,38 @@ def test_history_without_its_reasoning_forks(thinking_renderer: ChatRenderer) ->
     history = [USER, Message("assistant", "call"), Message("user", "result")]
     say(conversation, history, thinking_renderer.reply_ids("x\n</think>\ny"))
     assert conversation.num_forks == 1
+
+
+def routed(conversation: Conversation, opening: Opening, ids: Sequence[int]) -> Message:
+    """A reply with a row of experts for each id the engine read since `num_routed`: its own position."""
+    last = len(opening.prompt_ids) + len(ids) - 1
+    rows = np.arange(opening.num_routed, last, dtype=np.uint8)[:, None, None]
+    return conversation.close(opening, replace(completion(ids), routed_experts=rows))
+
+
+def test_experts_are_asked_for_once_and_lie_beside_their_tokens(renderer: ChatRenderer) -> None:
+    conversation, messages = Conversation(renderer), [USER]
+    for turn in range(3):
+        opening = conversation.open(messages)
+        messages += [routed(conversation, opening, renderer.reply_ids(f"call {turn}")), Message("tool", "done")]
+    (segment,) = conversation.segments()
+    assert segment.routed_experts is not None
+    assert segment.routed_experts[:, 0, 0].tolist() == list(range(len(segment.token_ids) - 1))
+
+
+def test_forks_and_replies_asked_for_at_once_keep_the_experts_of_what_they_share(renderer: ChatRenderer) -> None:
+    conversation = Conversation(renderer)
+    first = routed(conversation, conversation.open([USER]), renderer.reply_ids("first"))
+    history = [USER, first, Message("tool", "one")]
+    left, right = conversation.open(history), conversation.open(history)
+    for opening, text in ((left, "left"), (right, "right")):
+        routed(conversation, opening, renderer.reply_ids(text))
+    fork = conversation.open([USER, first, Message("user", "another way")])
+    routed(conversation, fork, renderer.reply_ids("third"))
+    assert len(conversation.segments()) == 3
+    for segment in conversation.segments():
+        assert segment.routed_experts is not None
+        assert segment.routed_experts[:, 0, 0].tolist() == list(range(len(segment.token_ids) - 1))
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="<>|"), max_size=20)

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -72,3 +73,25 @@ async def test_fresh_adapters_change_nothing(make_spec, storage: Path) -> None:
     before, after = (load_file(path / "model.safetensors") for path in (storage / "model", directory))
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+async def test_adapters_are_written_alone_as_peft_reads_them(make_spec, make_trajectory, storage: Path) -> None:
+    lora = {"rank": 4, "alpha": 8, "targetModules": ["q_proj", "down_proj"]}
+    group = [make_trajectory(seed % 2, seed=seed) for seed in range(4)]
+    written = {}
+    for sync in ("adapter", "merged"):
+        spec = make_spec(trainer={"lora": lora | {"sync": sync}}, optimizer={"learningRate": 0.02})
+        learner = make_learner(spec, storage, num_threads=1)
+        await learner.start()
+        try:
+            await learner.train_step([group])
+            written[sync] = await learner.save_weights({"adapter": 1, "merged": 2}[sync])
+        finally:
+            await learner.stop()
+    base = AutoModelForCausalLM.from_pretrained(storage / "model", dtype=torch.float32)
+    adapted = PeftModel.from_pretrained(base, written["adapter"]).merge_and_unload().state_dict()
+    merged = AutoModelForCausalLM.from_pretrained(written["merged"], dtype=torch.float32).state_dict()
+    assert adapted.keys() == merged.keys()
+    for name, tensor in merged.items():  # the merged ones went through bfloat16 only where trainer.dtype says so
+        torch.testing.assert_close(adapted[name], tensor, atol=1e-6, rtol=1e-6)
+    assert not (written["adapter"] / "model.safetensors").exists()

@@ -27,7 +27,7 @@ class Server:
 
     def app(self) -> web.Application:
         app = web.Application()
-        app.router.add_route("*", "/{route}", self.serve)
+        app.router.add_route("*", "/{route:.+}", self.serve)
         return app
 
     async def serve(self, request: web.Request) -> web.Response:
@@ -48,6 +48,11 @@ class Server:
                 assert self.paused
                 assert body["method"] == "reload_weights"
                 self.loaded = body["kwargs"]["weights_path"]
+            case "v1/load_lora_adapter":
+                assert self.paused
+                assert (body["lora_name"], body["load_inplace"]) == ("adapter", True)
+                self.loaded = body["lora_path"]
+                return web.Response(text="Success: LoRA adapter 'adapter' added successfully.")
             case "update_weight_version":
                 self.version = self.version if self.forget_version else body["new_version"]
         return web.json_response({"weight_version": self.version, "is_paused": self.paused})
@@ -91,6 +96,13 @@ async def test_every_engine_loads_forgets_resumes_and_confirms(serve, weights: P
             "is_paused",
         ]
         assert (server.loaded, server.version, server.paused) == (str(weights / "7"), "7", False)
+
+
+async def test_an_engine_that_keeps_its_weights_gets_the_adapters_alone(serve, weights: Path) -> None:
+    server = Server()
+    await DiskWeightSync([await serve(server)], weights, as_adapter=True).publish(7)
+    assert server.calls[:2] == ["pause", "v1/load_lora_adapter"]
+    assert (server.loaded, server.version, server.paused) == (str(weights / "7"), "7", False)
 
 
 @pytest.mark.parametrize("route", ["pause", "collective_rpc", "resume"])

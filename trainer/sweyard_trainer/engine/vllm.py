@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 
+from sweyard_api.engine_command import ADAPTER_NAME
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
 from sweyard_trainer.engine.routing import decode_routing
@@ -37,6 +38,7 @@ class VllmEngine:
         await self.complete([0], max_tokens=1, temperature=0.5, stop_token_ids=[], seed=0, cache_salt="check")
 
     async def weight_version(self) -> int:
+        self._model = None  # adapters may have come since
         reply = await self._send("GET", "/weight_info", None)
         version = str(reply.get("weight_version"))
         self._version = int(version) if version.isdigit() else 0  # a server that was never updated has a word here
@@ -80,7 +82,8 @@ class VllmEngine:
     async def _served_model(self) -> str:
         if self._model is None:
             reply = await self._send("GET", "/v1/models", None)
-            self._model = str(reply["data"][0]["id"])
+            served = [str(model["id"]) for model in reply["data"]]
+            self._model = ADAPTER_NAME if ADAPTER_NAME in served else served[0]
         return self._model
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:

@@ -114,9 +114,11 @@ class Learner:
     async def save_weights(self, version: int) -> Path:
         """Write the policy in HF format to `<storage>/weights/<version>`, atomically; keep it and the one before.
 
-        Raises StorageFullError.
+        With trainer.lora.sync: adapter these are the adapters alone. Raises StorageFullError.
         """
-        target = await self._write_weights(self._storage / "weights" / str(version))
+        lora = self._spec.trainer.lora
+        method = "write_adapter" if lora is not None and lora.sync == "adapter" else "write_weights"
+        target = await self._write(method, self._storage / "weights" / str(version))
         others = [path for path in target.parent.iterdir() if path.name.isdigit() and int(path.name) != version]
         before = sorted((path for path in others if int(path.name) < version), key=lambda path: int(path.name))
         for path in set(others) - set(before[-(KEPT_WEIGHTS - 1) :]):
@@ -156,7 +158,7 @@ class Learner:
             return self._phase
         await self._on_all("begin_phase")
         if name == "rl" and self._spec.algorithm.kl.coefficient > 0:
-            await self._on_all("load_reference", await self._write_weights(self._storage / "reference"))
+            await self._on_all("load_reference", await self._write("write_weights", self._storage / "reference"))
         self._phase, self._updates = phase_of(name, self._spec), 0
         return self._phase
 
@@ -212,10 +214,10 @@ class Learner:
         trainer = self._spec.trainer
         return RankedBatch.of(sequences, self._ranks.size, trainer.tokens_per_microbatch, trainer.sequence_parallel)
 
-    async def _write_weights(self, target: Path) -> Path:
+    async def _write(self, method: str, target: Path) -> Path:
         remove_directory(target)  # left by an earlier attempt, perhaps from other weights
         with atomic_directory(target) as partial:
-            await self._on_all("write_weights", partial)
+            await self._on_all(method, partial)
         return target
 
     async def _on_all(self, method: str, *arguments: Any) -> list[Any]:

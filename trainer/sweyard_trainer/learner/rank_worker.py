@@ -26,7 +26,7 @@ from sweyard_trainer.learner.sequence_parallel import make_sequence_group
 from sweyard_trainer.learner.sequences import TrainingSequence, pack
 from sweyard_trainer.learner.sharding import ShardingOptions, decoder_layers, distribute_weights, gather_weights, shard
 from sweyard_trainer.model.load import empty_model, full_state
-from sweyard_trainer.model.lora import add_adapters, fold_adapters
+from sweyard_trainer.model.lora import add_adapters, fold_adapters, save_adapter
 from sweyard_trainer.model.save import save_model
 
 Microbatches = list[list[TrainingSequence]]
@@ -127,6 +127,14 @@ class RankWorker:
             state = fold_adapters(state, lora) if lora else state
             save_model(self._model.model, state, _dtype(self._spec), self._storage / "model", directory)
 
+    def write_adapter(self, directory: Path) -> None:
+        """The adapters alone, as vLLM takes them; rank 0 writes."""
+        lora = self._spec.trainer.lora
+        assert lora is not None, "trainer.lora is unset"
+        state = gather_weights(self._model, keep=self._rank == 0)
+        if self._rank == 0:
+            save_adapter(state, lora, str(self._storage / "model"), directory)
+
     def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
         """Join the engines' workers for NCCL transfers of the weights."""
         from sweyard_trainer.weight_sync.nccl_sender import PolicySource, open_transfer  # needs vLLM
@@ -181,7 +189,8 @@ class RankWorker:
             init_device_mesh(self._device.type, (self._size,)),
             ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload, self._spec.trainer.compile),
         )
-        state = full_state(directory, model, self._spec.seed) if self._rank == 0 else None
+        base = lora.base if lora else "full"
+        state = full_state(directory, model, self._spec.seed, base) if self._rank == 0 else None
         distribute_weights(policy, state, self._device, host=self._spec.trainer.cpu_offload)
         return policy
 

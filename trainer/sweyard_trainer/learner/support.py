@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweyard_api.engine_command import engine_uses_gpu
+from sweyard_api.engine_command import engine_quantization, engine_uses_gpu
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import EngineDivergedError, UnsupportedError
 from sweyard_trainer.trajectory import Trajectory
@@ -32,6 +32,7 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
         )
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")
+    _refuse_adapters(spec, model)
     if trainer.replay_routing and spec.inference.engine != "vllm":
         raise UnsupportedError(
             "trainer.replayRouting is set, but only inference.engine vllm says which experts it took"
@@ -41,6 +42,19 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
         raise UnsupportedError(
             "model.name has tied embeddings, whose output layer vLLM on CPUs never renews after a weight update; "
             "set inference.engine to transformers, or take an untied model or GPUs"
+        )
+
+
+def _refuse_adapters(spec: TrainingRunSpec, model: Path) -> None:
+    lora = spec.trainer.lora
+    as_adapter = lora is not None and lora.sync == "adapter"
+    if as_adapter and spec.inference.engine != "vllm":
+        raise UnsupportedError("trainer.lora.sync is adapter, but inference.engine is transformers: set merged")
+    quantization = engine_quantization(spec) or _config(model).get("quantization_config", {}).get("quant_method")
+    if spec.mode == "rl" and spec.inference.engine == "vllm" and quantization and not as_adapter:
+        raise UnsupportedError(
+            f"the engine holds its weights quantised ({quantization}), and the trainer's whole weights fit neither "
+            "their shapes nor their scales; set trainer.lora and its sync to adapter, or remove the quantisation"
         )
 
 

@@ -7,6 +7,7 @@ from accelerate import init_empty_weights
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from sweyard_trainer.model.four_bit import CODES, SCALES, quantize
 from sweyard_trainer.model.lora import initial_adapter, plain_name
 
 
@@ -20,12 +21,18 @@ def empty_model(directory: Path, attention: str) -> PreTrainedModel:
     return model
 
 
-def full_state(directory: Path, empty: PreTrainedModel, seed: int) -> dict[str, Tensor]:
-    """All weights of `empty` in float32 on the CPU, by its names; adapters as they start. Raises KeyError."""
+def full_state(directory: Path, empty: PreTrainedModel, seed: int, base: str = "full") -> dict[str, Tensor]:
+    """All weights of `empty` in float32 on the CPU, by its names; adapters as they start, weights under them as `base`
+    (see Lora). Raises KeyError."""
     loaded = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).state_dict()
     generator = torch.Generator().manual_seed(seed)
     state: dict[str, Tensor] = {}
     for name, tensor in empty.state_dict().items():
+        if name.endswith(CODES):
+            layer = name.removesuffix(CODES)
+            state[name], state[layer + SCALES] = quantize(loaded[plain_name(f"{layer}.weight")], base)
+        if name in state:
+            continue
         adapter = initial_adapter(name, tensor.shape, generator)
         state[name] = loaded[plain_name(name)] if adapter is None else adapter
     return state

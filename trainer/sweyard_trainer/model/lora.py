@@ -1,14 +1,17 @@
 """Low-rank adapters by peft, and folding them back into plain weights, which is what engines and files get."""
 
 import math
+from pathlib import Path
 
 import torch
 from accelerate import init_empty_weights
 from peft import LoraConfig, inject_adapter_in_model
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from sweyard_api.infrastructure import Lora
+from sweyard_trainer.model.four_bit import hold_in_four_bits, whole_weights
 
 ADAPTER = "default"
 _A, _B = f".lora_A.{ADAPTER}.weight", f".lora_B.{ADAPTER}.weight"
@@ -21,6 +24,8 @@ def add_adapters(model: PreTrainedModel, lora: Lora) -> None:
     )
     with init_empty_weights(include_buffers=False):
         inject_adapter_in_model(config, model, adapter_name=ADAPTER)
+    if lora.base != "full":
+        hold_in_four_bits(model, lora.base)
 
 
 def plain_name(name: str) -> str:
@@ -38,8 +43,25 @@ def initial_adapter(name: str, shape: torch.Size, generator: torch.Generator) ->
     return None
 
 
+def save_adapter(state: dict[str, Tensor], lora: Lora, model: str, directory: Path) -> None:
+    """The adapters alone, as peft and vLLM read them; `model` is what they belong to."""
+    adapters = {
+        f"base_model.model.{name.replace(f'.{ADAPTER}.', '.')}": tensor.contiguous()
+        for name, tensor in state.items()
+        if name.endswith((_A, _B))
+    }
+    modules = sorted({name.removesuffix(_A).rsplit(".", 1)[1] for name in state if name.endswith(_A)})
+    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=modules, task_type="CAUSAL_LM")
+    config.base_model_name_or_path = model
+    config.inference_mode = True
+    directory.mkdir(parents=True, exist_ok=True)
+    config.save_pretrained(directory)
+    save_file(adapters, directory / "adapter_model.safetensors", metadata={"format": "pt"})
+
+
 def fold_adapters(state: dict[str, Tensor], lora: Lora) -> dict[str, Tensor]:
     """Whole plain weights: base + alpha / rank * B A. Names as in the model without adapters."""
+    state = state if lora.base == "full" else whole_weights(state, lora.base)
     folded = {plain_name(name): tensor for name, tensor in state.items() if not name.endswith((_A, _B))}
     for name in [name for name in state if name.endswith(_A)]:
         module = name.removesuffix(_A)

@@ -22,10 +22,12 @@ class DiskWeightSync:
         weights: Path,
         *,
         api_key: str | None = None,
+        as_adapter: bool = False,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         self._engine_urls = tuple(engine_urls)
         self._weights = weights
+        self._as_adapter = as_adapter
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._deadline_seconds = deadline_seconds
 
@@ -37,16 +39,16 @@ class DiskWeightSync:
         deadline = asyncio.get_running_loop().time() + self._deadline_seconds
         async with aiohttp.ClientSession(headers=self._headers) as http:
             engines = [EngineControl(url, http, deadline) for url in self._engine_urls]
-            updates = [_update(engine, directory, version) for engine in engines]
+            updates = [_update(engine, directory, version, self._as_adapter) for engine in engines]
             results = await asyncio.gather(*updates, return_exceptions=True)
         for failure in filter(None, results):
             raise failure
 
 
-async def _update(engine: EngineControl, directory: Path, version: int) -> None:
+async def _update(engine: EngineControl, directory: Path, version: int, as_adapter: bool) -> None:
     """An engine that fails to load stays paused: it must not sample from half of the weights."""
     await engine.pause()
-    await engine.load_from_disk(directory)
+    await (engine.load_adapter(directory) if as_adapter else engine.load_from_disk(directory))
     await engine.forget_prefixes()
     await engine.name_version(version)
     await engine.resume()

@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 
+from sweyard_api.engine_command import ADAPTER_NAME
 from sweyard_trainer.errors import WeightSyncError
 
 RETRY_SECONDS = 1.0
@@ -28,6 +29,11 @@ class EngineControl:
         await self._send(
             "POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(directory)}}
         )
+
+    async def load_adapter(self, directory: Path) -> None:
+        """Put peft's adapters from a path that it sees too in the place of the last ones."""
+        body = {"lora_name": ADAPTER_NAME, "lora_path": str(directory), "load_inplace": True}
+        await self._send("POST", "/v1/load_lora_adapter", body)
 
     async def forget_prefixes(self) -> None:
         """Cached keys and values are of the old weights."""
@@ -68,5 +74,6 @@ class EngineControl:
             text = await response.text()
             if response.status != 200:
                 raise WeightSyncError(f"{self.url}{path} answered {response.status}: {text[:300]}")
-            reply = await response.json(content_type=None) if text else {}
+            is_json = text and response.content_type == "application/json"
+            reply = await response.json() if is_json else {}  # some routes answer with a sentence
             return reply if isinstance(reply, dict) else {}
