@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 from sweyard_api.base import quantity_value
 from sweyard_api.infrastructure import GPU_RESOURCE
@@ -19,8 +20,7 @@ _QUANTIZATION = re.compile(r"^(--quantization|-q)(=|$)")
 
 def engine_quantization(spec: TrainingRunSpec) -> str | None:
     """The quantisation that `inference.extraArgs` asks for."""
-    arguments = spec.inference.extra_args
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in pairwise([*spec.inference.extra_args, ""]):
         if found := _QUANTIZATION.match(argument):
             return argument[found.end() :] or following
     return None

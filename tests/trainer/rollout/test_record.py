@@ -21,6 +21,7 @@ segments = st.integers(0, 40).flatmap(
         arrays(np.bool_, size),
         arrays(np.float32, size),
         arrays(np.int32, size),
+        st.none() | st.sampled_from([np.uint8, np.uint16]).flatmap(lambda kind: arrays(kind, (size, 2, 3))),
     )
 )
 
@@ -30,7 +31,9 @@ def test_segments_travel_bit_for_bit(segment: Segment) -> None:
     back = decode_segment(encode_segment(segment))
     for name in Segment.__slots__:
         before, after = getattr(segment, name), getattr(back, name)
-        assert (before.dtype, before.tobytes()) == (after.dtype, after.tobytes())
+        assert (before is None) == (after is None)
+        if before is not None:
+            assert (before.dtype, before.shape, before.tobytes()) == (after.dtype, after.shape, after.tobytes())
 
 
 def test_attempts_are_read_back_and_a_cut_line_is_left_out(
