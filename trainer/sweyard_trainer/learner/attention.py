@@ -25,7 +25,8 @@ def register_packed_attention() -> None:
     AttentionMaskInterface.register(NAME, _no_mask)
 
 
-@torch.compiler.disable  # each batch has other lengths, and each would be compiled anew
+# Not compiled: each batch has other lengths, and each would be compiled anew.
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def packed_attention(
     module: nn.Module,
     query: Tensor,

@@ -30,8 +30,10 @@ def chunked_logprobs(
     pass unless they are one chunk. Entropies carry a gradient only if asked.
     """
     rows = max(1, logits_per_chunk // weight.shape[0])
-    result: tuple[Tensor, Tensor] = _ChunkedHead.apply(hidden, weight, targets, temperatures, rows, entropy_gradient)
-    return result
+    chosen, entropies = _ChunkedHead.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, targets, temperatures, rows, entropy_gradient
+    )
+    return chosen, entropies
 
 
 class _ChunkedHead(Function):

@@ -62,7 +62,8 @@ def complete_routing(routing: NDArray[np.unsignedinteger], num_tokens: int) -> N
     if len(routing) < num_tokens - 1:
         raise ValueError(f"the experts of {len(routing)} tokens are known, of a sequence of {num_tokens}")
     any_experts = np.broadcast_to(np.arange(routing.shape[2], dtype=routing.dtype), (1, *routing.shape[1:]))
-    return np.concatenate([routing[:num_tokens], any_experts])[:num_tokens]
+    completed: NDArray[np.unsignedinteger] = np.concatenate([routing[:num_tokens], any_experts])[:num_tokens]
+    return completed
 
 
 def _routes(module: nn.Module) -> bool:

@@ -93,4 +93,5 @@ def _routing(sequences: Sequence[TrainingSequence]) -> NDArray[np.unsignedintege
     if len(present) < len(sequences):
         assert not present, "either all sequences of a micro-batch replay their routing or none"
         return None
-    return np.concatenate(present)
+    routing: NDArray[np.unsignedinteger] = np.concatenate(present)
+    return routing

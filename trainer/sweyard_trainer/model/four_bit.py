@@ -61,7 +61,7 @@ class FourBitLinear(nn.Module):
         self.bias = layer.bias
 
     def forward(self, inputs: Tensor) -> Tensor:
-        output: Tensor = _Product.apply(inputs, self.codes, self.scales, self._kind)
+        output: Tensor = _Product.apply(inputs, self.codes, self.scales, self._kind)  # type: ignore[no-untyped-call]
         return output if self.bias is None else output + self.bias
 
 
