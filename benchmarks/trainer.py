@@ -52,7 +52,7 @@ def padding_fraction(shape: str, seed: int) -> float:
     sequences = weigh(attempts, spec.algorithm, MAX_TOKENS)
     batch = RankedBatch.of(sequences, 1, MAX_TOKENS)
     positions = sum(pack(own, torch.device("cpu")).token_ids.numel() for own in batch.per_rank[0] if own)
-    return round(1 - sum(sequence.num_tokens for sequence in sequences) / positions, 4)
+    return round(1.0 - sum(sequence.num_tokens for sequence in sequences) / positions, 4)
 
 
 def idle_fraction(shape: str, seed: int, ranks: int, count: int) -> float:
@@ -60,7 +60,8 @@ def idle_fraction(shape: str, seed: int, ranks: int, count: int) -> float:
     lengths = [int(length) for length in lengths_of(shape, count, seed)]
     plan = plan_microbatches(lengths, ranks, MAX_TOKENS)
     rounds = [[sum(lengths[i] for i in members) for members in of_ranks] for of_ranks in zip(*plan, strict=True)]
-    return round(1 - sum(lengths) / sum(ranks * max(loads) for loads in rounds), 4)
+    computed: int = sum(ranks * max(loads) for loads in rounds)
+    return round(1.0 - sum(lengths) / computed, 4)
 
 
 class Race:
@@ -89,9 +90,10 @@ class Race:
         return self._call(sys.executable, "-m", "benchmarks.trainer_update", self._directory, shape, *options)
 
     def _theirs(self, rollouts: Path) -> dict[str, Any]:
-        script, output = Path(__file__).with_name("trainer_peer.py"), self._directory / "peer"
+        output = self._directory / "peer"
         limits = ("--tokens-per-microbatch", MAX_TOKENS, "--updates", self._updates, "--threads", self._threads)
-        return self._call(self._peer, script, self._directory / "model", rollouts, output, *limits)
+        paths = self._directory / "model", rollouts, output
+        return self._call(self._peer, "-m", "benchmarks.trainer_peer", *paths, *limits)
 
     def _call(self, *command: object) -> dict[str, Any]:
         return last_line(*command, threads=self._threads)

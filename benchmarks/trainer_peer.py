@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.peak_memory import peak_mib, resident_mib
 from datasets import Dataset
-from peak_memory import peak_mib, resident_mib
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 

@@ -67,7 +67,7 @@ def make_rollouts(shape: str, seed: int) -> Rollouts:
     lengths = lengths_of(shape, count, seed)
     sampled = [_sampled(int(length)) for length in lengths]
     token_ids = np.random.default_rng(seed).integers(6, 256, int(lengths.sum()))
-    return Rollouts(token_ids, np.concatenate(sampled), lengths, np.arange(count) % 2.0)
+    return Rollouts(token_ids, np.concatenate(sampled), lengths, (np.arange(count) % 2).astype(np.float64))
 
 
 def make_model(directory: Path) -> None:
@@ -79,7 +79,8 @@ def make_model(directory: Path) -> None:
 
 def _sampled(length: int) -> NDArray[np.bool_]:
     after = np.arange(length) - PROMPT_TOKENS
-    return (after >= 0) & (after // TURN_TOKENS % 2 == 0)
+    sampled: NDArray[np.bool_] = (after >= 0) & (after // TURN_TOKENS % 2 == 0)
+    return sampled
 
 
 def _trajectory(index: int, ids: NDArray[np.int64], mask: NDArray[np.bool_], reward: float) -> Trajectory:
