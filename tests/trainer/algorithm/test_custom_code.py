@@ -27,7 +27,7 @@ NUMBER = 3
 def takes_nothing(): return 0.0
 def infinite(task, attempt): return math.inf
 def too_few(groups): return groups[1:]
-def not_finite(groups): return [rewards * math.nan for rewards in groups]
+def not_finite(groups): return [rewards / rewards for rewards in groups]
 async def patient(task, attempt): return 0.0
 """
 TASK = Task.model_construct(id="t", problem_statement="mend it")
@@ -108,7 +108,7 @@ def test_an_estimators_answer_is_checked(name: str, sentence: str) -> None:
     estimate = load_estimator(Algorithm(estimator="custom", estimator_function=f"users_code:{name}"))
     assert estimate is not None
     with pytest.raises(CustomCodeError, match=sentence):
-        estimate([torch.tensor([1.0, 2.0]), torch.tensor([0.0])])
+        estimate([torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])])
 
 
 def test_the_examples_filter_leaves_out_groups_cut_short(make_trajectory: Any) -> None:

@@ -25,6 +25,9 @@ from sweyard_trainer.algorithm.ratios import gspo_log_ratio
         pytest.param(1.5, -1.0, None, 1.5, False, id="grown-loser-not-clipped"),
         pytest.param(5.0, -1.0, None, 5.0, False, id="exploded-loser"),
         pytest.param(5.0, -1.0, 3.0, 3.0, True, id="exploded-loser-dual-clipped"),
+        pytest.param(5.0, -2.0, 3.0, 6.0, True, id="dual-clip-scales-with-the-advantage"),
+        pytest.param(1.0, 0.5, 3.0, -0.5, False, id="dual-clip-leaves-small-gains"),
+        pytest.param(2.0, -1.0, 2.0, 2.0, False, id="dual-clip-itself-passes"),
         pytest.param(5.0, 1.0, 3.0, -1.28, True, id="dual-clip-leaves-winners"),
     ],
 )
@@ -70,6 +73,13 @@ def test_token_weights_leave_masked_sequences_out_of_denominators(mode: str, exp
 def test_token_weights_of_a_fully_masked_batch_are_zero() -> None:
     for mode in ("token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant"):
         assert token_weights(tensor([0, 0]), mode, 10).tolist() == [0.0, 0.0]
+
+
+def test_token_weights_are_single_precision_of_exact_ones() -> None:
+    # 2^24 + 1 tokens, the first number that single precision cannot hold.
+    weights = token_weights(tensor([2**24 + 1]), "token_mean", 10)
+    assert weights.dtype == torch.float32
+    assert weights.double().item() == 2.0**-24 - 2.0**-48
 
 
 def test_single_token_sequences_weigh_alike_by_token_and_by_sequence() -> None:
@@ -197,6 +207,10 @@ def test_cispo_weighs_the_gradient_and_never_stops_it() -> None:
 
 def test_cispo_of_a_huge_ratio_without_advantage_is_zero_not_nan() -> None:
     assert cispo_loss(tensor([0.0]), tensor([-1e4]), tensor([0.0]), 0.28).values.item() == 0
+
+
+def test_cispo_at_the_bound_itself_is_not_clipped() -> None:
+    assert not cispo_loss(tensor([0.0]), -tensor([2.0]).log(), tensor([1.0]), 1.0).clipped.item()
 
 
 @pytest.mark.parametrize(

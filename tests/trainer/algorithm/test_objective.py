@@ -148,3 +148,48 @@ def test_figures_add_up_and_maxima_are_the_largest() -> None:
     figures.add(Figures({"a": 2.0, "b": 5.0}, {"m": -4.0, "n": -1.0}))
     assert figures.sums == {"a": 3.0, "b": 5.0}
     assert figures.maxima == {"m": -3.0, "n": -1.0}
+
+
+def test_start_of_step_and_reference_are_used_only_if_every_sequence_has_them() -> None:
+    two = [
+        sequence([0.5], advantage=1.0, weight=1.0, old_logprobs=logs(0.1), reference_logprobs=logs(0.1)),
+        sequence([0.5], advantage=1.0, weight=1.0),
+    ]
+    loss, figures, _, _ = objective(Algorithm(kl=KlPenalty(coefficient=1.0), **PLAIN), [0.5, 0.5], two)
+    assert loss == pytest.approx(-2.0)
+    assert "kl" not in figures.sums
+
+
+def test_figures_are_plain_numbers_summed_over_tokens() -> None:
+    own = sequence([0.5, 0.5], advantage=1.0, weight=1.0, reference_logprobs=logs(0.25, 0.25))
+    kl = KlPenalty(coefficient=0.5, estimator="k1")
+    _, figures, _, _ = objective(Algorithm(kl=kl, **PLAIN), [0.5, 0.5], [own])
+    assert figures.sums["kl"] == pytest.approx(2 * math.log(2), rel=1e-5)
+    assert {type(value) for value in (*figures.sums.values(), *figures.maxima.values())} <= {float, int}
+
+
+def test_the_gap_between_engine_and_trainer_is_the_largest_in_either_direction() -> None:
+    _, figures, _, _ = objective(Algorithm(), [0.4], [sequence([0.8], advantage=1.0, weight=1.0)])
+    assert figures.maxima["engine_logprob_gap_max"] == pytest.approx(math.log(2), rel=1e-5)
+
+
+def test_a_small_gap_between_engine_and_trainer_is_not_lost_in_rounding() -> None:
+    own = sequence([0.5], advantage=1.0, weight=1.0)
+    _, figures, _, _ = objective(Algorithm(), [0.5 * math.exp(1e-4)], [own])
+    # k3 is half the square of a small gap: 5e-9, which float32 cannot see beside 1.
+    assert figures.sums["engine_kl"] == pytest.approx(5e-9, rel=0.01)
+
+
+def test_a_batch_without_trained_tokens_has_no_gap_and_no_loss() -> None:
+    nothing = TrainingSequence(np.zeros(2, np.int32), np.zeros(2, np.bool_), np.zeros(2, np.float32))
+    loss, figures, _, _ = objective(Algorithm(), [], [nothing])
+    assert (loss, figures.maxima["engine_logprob_gap_max"]) == (0.0, 0.0)
+
+
+def test_a_sequence_weighs_nothing_until_it_is_weighed() -> None:
+    own = sequence([0.5])
+    assert (own.advantage, own.weight, own.temperature) == (1.0, 0.0, 1.0)
+
+
+def test_a_batch_is_laid_out_on_the_device_it_is_for() -> None:
+    assert pack([sequence([0.5])], torch.device("meta")).targets.device.type == "meta"

@@ -147,3 +147,37 @@ def test_warm_up_and_main_phase_have_their_own_rates(make_spec) -> None:
     assert phase_of("rl", spec).total_updates == 40
     sft = make_spec(mode="sft", steps=7, optimizer={"learningRate": 0.002})
     assert (phase_of("sft", sft).learning_rate, phase_of("sft", sft).total_updates) == (0.002, 7)
+
+
+def with_trained(segment, places):
+    segment.loss_mask[:] = False
+    segment.loss_mask[places] = True
+    return segment
+
+
+def test_rewards_must_match_the_groups(make_trajectory) -> None:
+    group = [make_trajectory(1, seed=1), make_trajectory(0, seed=2)]
+    with pytest.raises(ValueError, match="shorter"):
+        build_attempts([group], [[1.0]], Algorithm())
+    with pytest.raises(ValueError, match="shorter"):
+        build_attempts([group, group], [[1.0, 0.0]], Algorithm())
+
+
+def test_an_attempt_needs_one_sampled_token_to_add_loss(make_segment, make_trajectory) -> None:
+    silent = make_trajectory(1, segments=(with_trained(make_segment(6), []),))
+    brief = make_trajectory(0, segments=(with_trained(make_segment(6), [3]),))
+    (attempt,) = build([[silent, brief]], Algorithm(estimator="dr_grpo"))
+    assert attempt.advantage == -0.5
+    assert type(attempt.advantage) is float
+
+
+def test_segments_without_trained_tokens_are_left_out_and_those_with_one_are_kept(
+    make_segment, make_trajectory
+) -> None:
+    segments = (with_trained(make_segment(6), []), with_trained(make_segment(6), [1]))
+    algorithm = Algorithm(estimator="dr_grpo")
+    attempts = build([[make_trajectory(1, segments=segments), make_trajectory(0)]], algorithm)
+    weighed = weigh(attempts, algorithm, MAX_RESPONSE)
+    assert [sequence.num_trained for sequence in weighed] == [1, 12]
+    supervised = supervised_sequences(segments)
+    assert [(sequence.num_trained, sequence.weight, sequence.temperature) for sequence in supervised] == [(1, 1.0, 1.0)]

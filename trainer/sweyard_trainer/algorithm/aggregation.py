@@ -17,11 +17,11 @@ def token_weights(num_tokens: Tensor, mode: str, constant: int) -> Tensor:
     Sequences with no trained token (masked outcomes) are in no denominator; their weight is 0.
     """
     trained = num_tokens > 0
-    counts = num_tokens.clamp(min=1).double()
-    num_sequences = trained.sum().clamp(min=1)
+    counts = num_tokens.double()
+    num_sequences = trained.sum()
     match mode:
         case "token_mean":
-            weights = torch.ones_like(counts) / num_tokens.sum().clamp(min=1)
+            weights = torch.ones_like(counts) / num_tokens.sum()
         case "sequence_mean_token_mean":
             weights = 1 / (counts * num_sequences)
         case "sequence_mean_token_sum":

@@ -11,4 +11,4 @@ def has_signal(rewards: Sequence[float]) -> bool:
 
     Looked at over the whole group, never at an attempt's peers: a single loser among winners is signal.
     """
-    return len(rewards) > 1 and max(rewards) - min(rewards) > TOLERANCE
+    return bool(rewards) and max(rewards) - min(rewards) > TOLERANCE
