@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -56,8 +57,8 @@ TESTS: Mapping[str, Sequence[str]] = {
 }
 """Files of the learning rule, and the tests that answer for them."""
 WARM = ("torch", "numpy", "hypothesis", "transformers", "sweyard_api.training_run", "sweyard_sandbox.agents.registry")
-MOST_SECONDS = 40
-"""A mutant that loops for ever is killed after so long, and counts as noticed."""
+MOST_CPU_SECONDS = 30
+"""A mutant that loops for ever is killed after so much, whatever else the machine does, and counts as noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _fork(file: str, source: str | None) -> int:
     pid = os.fork()
     if pid:
         return pid
-    signal.alarm(MOST_SECONDS)
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS + 5))
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -150,7 +151,7 @@ def _fork(file: str, source: str | None) -> int:
 
 def _verdict(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return "timeout" if os.WTERMSIG(status) == signal.SIGALRM else "broken"
+        return "timeout" if os.WTERMSIG(status) == signal.SIGXCPU else "broken"
     return {0: "survived", 1: "failed"}.get(os.waitstatus_to_exitcode(status), "broken")
 
 
