@@ -1,4 +1,4 @@
-"""pytest plugin: `--only-marked MARK` passes over files that hold no test with one of these marks, without importing them.
+"""pytest plugin: `--only-marked MARK` passes over files that hold no test with one of these marks, unimported.
 
 To import every test takes a process 20 seconds. A test has its marks from its own file or from a conftest.py above it,
 and they are written `pytest.mark.MARK` there.
