@@ -1,7 +1,6 @@
 from collections import Counter
 
 import pytest
-
 from benchmarks.prove.mutants import make_mutants
 
 

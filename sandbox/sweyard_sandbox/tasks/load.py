@@ -134,7 +134,7 @@ def _split_of(task: Task) -> str:
 
 def _hub_rows(source: TaskSource) -> Iterable[dict[str, Any]]:
     try:
-        import datasets  # type: ignore[import-untyped]
+        import datasets
         import httpx
     except ImportError as error:
         raise DatasetError(f"dataset {source.dataset!r} is on a hub: install `datasets`, or use a file") from error
