@@ -57,7 +57,7 @@ TESTS: Mapping[str, Sequence[str]] = {
 }
 """Files of the learning rule, and the tests that answer for them."""
 WARM = ("torch", "numpy", "hypothesis", "transformers", "sweyard_api.training_run", "sweyard_sandbox.agents.registry")
-MOST_CPU_SECONDS = 30
+MOST_CPU_SECONDS = 15
 """A mutant that loops for ever is killed after so much, whatever else the machine does, and counts as noticed."""
 
 
