@@ -40,7 +40,12 @@ def load_reward(reward: Reward) -> Callable[[Task, Trajectory], Trajectory]:
     function = load_function("reward.function", reward.function, "task, attempt")
 
     def rewarded(task: Task, attempt: Trajectory) -> Trajectory:
-        value = float(function(task, attempt))
+        try:
+            value = float(function(task, attempt))
+        except Exception as error:  # whatever it is, a user's code must end the run and not pass for our bug
+            raise CustomCodeError(
+                f"reward.function: {reward.function!r} failed on task {task.id!r} by {type(error).__name__}: {error}"
+            ) from error
         if not math.isfinite(value):
             raise CustomCodeError(f"reward.function: {reward.function!r} returned {value}; it must be finite")
         return replace(attempt, reward=value)

@@ -26,6 +26,7 @@ import math
 NUMBER = 3
 def takes_nothing(): return 0.0
 def infinite(task, attempt): return math.inf
+def forgetful(task, attempt): return {}[task.id]
 def too_few(groups): return groups[1:]
 def not_finite(groups): return [rewards / rewards for rewards in groups]
 async def patient(task, attempt): return 0.0
@@ -85,9 +86,12 @@ def test_the_examples_reward_halves_long_patches(make_trajectory: Any) -> None:
     assert load_reward(Reward())(TASK, attempt) is attempt
 
 
-def test_a_reward_must_be_finite(make_trajectory: Any) -> None:
-    with pytest.raises(CustomCodeError, match="returned inf"):
-        load_reward(Reward(function="users_code:infinite"))(TASK, make_trajectory(1))
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("infinite", "returned inf"), ("forgetful", "failed on task 't' by KeyError: 't'")]
+)
+def test_a_reward_that_is_none_is_the_users_fault(make_trajectory: Any, name: str, sentence: str) -> None:
+    with pytest.raises(CustomCodeError, match=f"^reward.function: 'users_code:{name}' {sentence}"):
+        load_reward(Reward(function=f"users_code:{name}"))(TASK, make_trajectory(1))
 
 
 def test_the_examples_estimator_gives_the_advantages(make_trajectory: Any) -> None:

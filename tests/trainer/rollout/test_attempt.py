@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from sweyard_sandbox.agents.protocol import AgentEnd
+from sweyard_sandbox.custom_code import CustomCodeError
 from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
+from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineUnfitError
 from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
@@ -91,6 +93,16 @@ async def test_an_engine_that_cannot_be_trained_from_ends_the_run(
     with pytest.raises(EngineUnfitError, match="no ids"):
         await run_attempt(plan, bench.workbench, RULES, "n")
     assert not bench.runtime.sandboxes[0].open
+
+
+async def test_a_users_reward_that_fails_ends_the_run(make_bench: Callable[..., Any], plan: AttemptPlan) -> None:
+    def reward(task: Task, attempt: Trajectory) -> Trajectory:
+        raise CustomCodeError("no reward")
+
+    bench = make_bench(AgentEnd.FINISHED)
+    with pytest.raises(CustomCodeError, match="no reward"):
+        await run_attempt(plan, bench.workbench, replace(RULES, reward=reward), "n")
+    assert not any(sandbox.open for sandbox in bench.runtime.sandboxes)
 
 
 async def test_a_cancelled_attempt_gives_its_sandbox_and_session_back(

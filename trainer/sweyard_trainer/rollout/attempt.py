@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sweyard_sandbox.agents.protocol import Agent, AgentEnd, ChatSession, Message, Reply
+from sweyard_sandbox.custom_code import CustomCodeError
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
@@ -112,12 +113,15 @@ class ObservedSession:
 
 
 async def run_attempt(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str) -> Trajectory:
-    """The whole attempt. `nonce` makes its gateway sessions unique over restarts. Raises EngineUnfitError alone."""
+    """The whole attempt. `nonce` makes its gateway sessions unique over restarts.
+
+    Raises EngineUnfitError and CustomCodeError alone: they would meet every attempt.
+    """
     began = time.monotonic()
     timings = Timings()
     try:
         trajectory = await _attempt(plan, bench, rules, nonce, timings)
-    except EngineUnfitError:
+    except (EngineUnfitError, CustomCodeError):
         raise
     except Exception as error:  # a bug of ours must cost one attempt, not the step, and must never be scored
         logger.exception("attempt %s failed by a bug", plan.attempt_id)
