@@ -22,8 +22,11 @@ DEMO = b"from pkg.text import shorter\n\nprint('said', shorter('ab', 'c'))\n"
 PATIENT_SECONDS = 120
 COUNT = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -cx pdb"
 """Prints how many debuggers run."""
-COUNT_OF_ONE = f"for try in $(seq 100); do n=$({COUNT}); [ $n = 1 ] && break; sleep 0.1; done; echo $n"
-"""The same, once what was killed has had time to go."""
+
+
+def count_once(expected: int) -> str:
+    """The same, once what was killed has had time to go."""
+    return f"for try in $(seq 100); do n=$({COUNT}); [ $n = {expected} ] && break; sleep 0.1; done; echo $n"
 
 
 async def play(task: Task, sandbox: Sandbox, *replies: str, shell: bool = False) -> list[Turn]:
@@ -102,7 +105,7 @@ async def test_debugger_that_ends_or_hangs_is_told_and_starts_again(sandbox: San
     hanging = await debugger({"command": "import time; print('now'); time.sleep(600)"})
     debugger.timeout_seconds = PATIENT_SECONDS
     again = await debugger({"command": "c"})
-    alive = await sandbox.run(COUNT_OF_ONE, timeout_seconds=60)
+    alive = await sandbox.run(count_once(1), timeout_seconds=60)
     dead = await debugger({"command": "import os; os._exit(3)"})
 
     assert "absent.py" in absent
@@ -113,7 +116,7 @@ async def test_debugger_that_ends_or_hangs_is_told_and_starts_again(sandbox: San
     assert "[1 of 1 breakpoints are set again" in again
     assert "/testbed/demo.py(3)<module>()" in again
     assert "[the debugger has ended" in dead
-    left = await sandbox.run(COUNT, timeout_seconds=60)
+    left = await sandbox.run(count_once(0), timeout_seconds=60)
     assert (alive.text.strip(), left.text.strip()) == ("1", "0")
 
 
