@@ -52,7 +52,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: lint test-fast test-apiserver test-real ## All tests: 40 min cold, 20 min warm, 2 cores, root
+test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min cold, 17 min warm, 2 cores, root
 	@echo "all tests passed"
 
 .PHONY: test-fast
@@ -63,18 +63,13 @@ test-fast: venv ## Unit and property tests: no cluster, no root
 test-apiserver: venv ## Tests against a real API server (built and started by them)
 	$(PYTEST) -n 2 --dist loadgroup -q --only-marked apiserver -m "apiserver and not (slow or kubelet)"
 
-# Three at once on two cores: real nodes are waited for more than they compute. The longest first.
-.PHONY: test-real
-test-real: venv ## Tests on real one-node clusters and against real vLLM servers on CPU (started by them; Linux, root)
-	$(PYTEST) -n 3 --dist loadgroup -q --only-marked kubelet --only-marked vllm -m "(kubelet or vllm) and not slow" tests/e2e tests/trainer tests
-
 .PHONY: test-kubelet
-test-kubelet: venv ## Of test-real, those on clusters
-	$(PYTEST) -n 3 --dist loadgroup -q --only-marked kubelet -m "kubelet and not slow" tests/e2e tests
+test-kubelet: venv ## Tests on a real one-node cluster (built and started by them; Linux, root)
+	$(PYTEST) -n 2 --dist loadgroup -q --only-marked kubelet -m "kubelet and not slow"
 
 .PHONY: test-vllm
-test-vllm: venv ## Of test-real, those against vLLM, which need no root
-	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)" tests/trainer
+test-vllm: venv ## Tests against a real vLLM server on CPU
+	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)"
 
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)
