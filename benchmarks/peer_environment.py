@@ -12,24 +12,26 @@ import sys
 import sysconfig
 from pathlib import Path
 
-PEERS = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sweyard" / "peers"
+from sweyard_cluster.paths import cache_root
 
 
 def peer_python(name: str, version: str, hidden: tuple[str, ...] = ()) -> Path:
-    """The interpreter of an environment with `name` == `version`, made the first time. Needs uv then.
+    """The interpreter of an environment with `name` == `version`, made once, by the uv on PATH or that of `make`.
 
     `hidden` begin the names of the host's packages that the peer is not to see.
     """
-    directory = PEERS / f"{name}-{version}"
+    cache = cache_root(os.environ)
+    peers, uv = cache / "peers", shutil.which("uv") or str(cache / "uv" / "bin" / "uv")
+    directory = peers / f"{name}-{version}"
     python = directory / "bin" / "python"
-    PEERS.mkdir(parents=True, exist_ok=True)
-    with (PEERS / ".lock").open("w") as lock:
+    peers.mkdir(parents=True, exist_ok=True)
+    with (peers / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / "COMPLETE").exists():
             shutil.rmtree(directory, ignore_errors=True)
-            _run("uv", "venv", "--quiet", "--python", sys.executable, str(directory))
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(directory))
             _link_packages(directory, hidden)
-            _run("uv", "pip", "install", "--quiet", "--python", str(python), "--no-deps", f"{name}=={version}")
+            _run(uv, "pip", "install", "--quiet", "--python", str(python), "--no-deps", f"{name}=={version}")
             (directory / "COMPLETE").touch()
     return python
 
@@ -45,5 +47,5 @@ def _link_packages(directory: Path, hidden: tuple[str, ...]) -> None:
 
 def _run(*command: str) -> None:
     if shutil.which(command[0]) is None:
-        raise SystemExit(f"{command[0]} is not installed, and the peer's environment is made with it")
+        raise SystemExit("uv is not installed, and the peer's environment is made with it: run `make venv` first")
     subprocess.run(command, check=True)

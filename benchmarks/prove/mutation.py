@@ -34,23 +34,12 @@ OBJECTIVE = ("tests/trainer/algorithm/test_objective.py",)
 BATCHES = ("tests/trainer/learner/test_batches.py", *OBJECTIVE, "tests/trainer/algorithm/test_custom_code.py")
 PURE = ("advantages", "aggregation", "cispo", "importance", "kl", "learning_signal", "policy_loss", "ratios")
 TESTS: Mapping[str, Sequence[str]] = {
-    **{
-        f"algorithm/{name}.py": (*SHELF, *OBJECTIVE)
-        for name in (
-            "advantages",
-            "aggregation",
-            "cispo",
-            "importance",
-            "kl",
-            "learning_signal",
-            "policy_loss",
-            "ratios",
-        )
-    },
+    **{f"algorithm/{name}.py": (*SHELF, *OBJECTIVE) for name in PURE},
     "algorithm/outcomes.py": (*SHELF, *BATCHES),
     "algorithm/overlong.py": SHELF,
     "learner/objective.py": OBJECTIVE,
     "learner/batches.py": BATCHES,
+    "learner/group_signal.py": ("tests/trainer/learner/test_group_signal.py",),
     "learner/sequences.py": (*OBJECTIVE, "tests/trainer/learner/test_packing.py"),
     "learner/microbatches.py": ("tests/trainer/learner/test_microbatches.py",),
     "custom.py": BATCHES,

@@ -26,6 +26,11 @@ def engine_quantization(spec: TrainingRunSpec) -> str | None:
     return None
 
 
+def engine_takes_adapters(spec: TrainingRunSpec) -> bool:
+    """Whether it keeps the model that it started with and is sent trained adapters alone."""
+    return spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter"
+
+
 def engine_uses_gpu(spec: TrainingRunSpec) -> bool:
     """Whether the engine finds a GPU: as trainer.device says, else by the GPU limit of the engine's pods."""
     if spec.trainer.device != "auto":
@@ -70,7 +75,7 @@ def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
 
 def _adapter_arguments(spec: TrainingRunSpec) -> list[str]:
     lora = spec.trainer.lora
-    if lora is None or lora.sync != "adapter":
+    if lora is None or not engine_takes_adapters(spec):
         return []
     rank = next(allowed for allowed in _LORA_RANKS if allowed >= lora.rank)
     return ["--enable-lora", "--max-lora-rank", str(rank)]
@@ -91,6 +96,6 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
         environment["TORCHDYNAMO_DISABLE"] = "1"
         # Threads that spin between two forward passes take the cores from the trainer and the sandboxes beside them.
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
-    if spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter":
+    if engine_takes_adapters(spec):
         environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     return environment

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.assembly import assemble_run
 from sweyard_trainer.custom import check_custom_code
@@ -36,9 +37,11 @@ async def run_training(
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
         learner = change_learner(make_learner(spec, environment.storage))
-        as_adapter = spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter"
         publish = make_publisher(
-            environment.engine_urls, environment.storage, environment.engine_api_key, as_adapter=as_adapter
+            environment.engine_urls,
+            environment.storage,
+            environment.engine_api_key,
+            as_adapter=engine_takes_adapters(spec),
         )
         loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
         for number in stop_signals:

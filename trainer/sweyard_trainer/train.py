@@ -15,9 +15,9 @@ from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.algorithm.learning_signal import has_signal
 from sweyard_trainer.errors import NothingToTrainError, StoppedError
 from sweyard_trainer.held_out import HeldOut
+from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics, prefixed, rollout_metrics
 from sweyard_trainer.parts import Run
@@ -44,6 +44,7 @@ class TrainingLoop:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._spec = run.spec
+        self._rules = step_rules(self._spec)
         self._state = LoopState()
         self._cursor = TaskCursor(tuple(task.id for task in run.train_tasks), run.spec.seed)
         self._stop = Stop()
@@ -108,7 +109,7 @@ class TrainingLoop:
             {task.id: task for task in self._run.train_tasks},
             self._cursor,
             self._run.pool,
-            step_rules(self._spec),
+            self._rules,
             self._state.verified,
         )
         await self._run.pool.start()
@@ -173,7 +174,7 @@ class TrainingLoop:
         number = self._state.step + 1
         self._run.progress.update(phase="rl", message=f"step {number}: attempts under way")
         rollouts = await self._collect(number)
-        with_signal = sum(map(group_has_signal, rollouts.groups))
+        with_signal = sum(map(self._rules.teaches, rollouts.groups))
         self._count_silent_steps(with_signal)
         rolled = time.monotonic()
         self._run.progress.update(message=f"step {number}: training")
@@ -278,11 +279,6 @@ class TrainingLoop:
         self._metrics.write(phase, step, figures)
 
 
-def group_has_signal(group: Sequence[Trajectory]) -> bool:
-    """Of the attempts that were scored."""
-    return has_signal([attempt.reward for attempt in group if not attempt.outcome.is_infrastructure])
-
-
 def step_rules(spec: TrainingRunSpec) -> StepRules:
     """What the config says about a step."""
     rollout = spec.rollout
@@ -292,6 +288,7 @@ def step_rules(spec: TrainingRunSpec) -> StepRules:
         group_size=rollout.group_size,
         temperature=rollout.temperature,
         deadline_seconds=float(deadline),
+        teaches=group_signal(spec.algorithm, rollout.max_response_tokens),
         dynamic_sampling=spec.algorithm.dynamic_sampling,
         max_refills=spec.algorithm.max_refills,
         verify_tasks=spec.reward.verify_tasks,

@@ -17,15 +17,13 @@ FREE_AGENTS: Mapping[str, type[FreeAgent]] = {kind.type: kind for kind in (R2eAg
 
 
 def make_agent(spec: AgentSpec) -> Agent:
-    """Build it. Raises CustomCodeError; NotImplementedError for a type that this version lacks."""
+    """Build it; the API refuses types that this version lacks. Raises CustomCodeError."""
     if spec.type == "custom":
         return load_agent_factory(spec)(spec)
     limits = Limits(max_turns=spec.max_turns, timeout_seconds=spec.timeout_seconds)
     if spec.type == "short":
         return ShortAgent(limits)
-    if (kind := FREE_AGENTS.get(spec.type)) is not None:
-        return kind(limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
-    raise NotImplementedError(f"agent.type: {spec.type!r} is not part of this version; use another type of agent")
+    return FREE_AGENTS[spec.type](limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
 
 
 def load_agent_factory(spec: AgentSpec) -> Callable[[AgentSpec], Agent]:

@@ -97,7 +97,7 @@ def test_the_models_own_routing_replayed_changes_no_bit(moe: Path, sequences) ->
 
 
 def test_a_changed_router_keeps_the_recorded_experts_and_weighs_them_itself(moe: Path, sequences) -> None:
-    """Logprobs under replay equal, bit for bit, those of a model whose router can only take the recorded experts."""
+    """But for rounding, logprobs under replay equal those of a model whose router can take no other experts."""
     policy = load(moe)
     sequence = replace(sequences[1], routed_experts=other_routing(14, seed=5))
     heard: list[torch.Tensor] = []

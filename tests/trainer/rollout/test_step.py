@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from sweyard_api.algorithm import Algorithm
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.rollout.attempt import masked
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor
 from sweyard_trainer.rollout.pool import WorkerPool
@@ -18,6 +20,7 @@ RULES = StepRules(
     group_size=4,
     temperature=1.0,
     deadline_seconds=60,
+    teaches=group_signal(Algorithm(), max_response_tokens=1_000),
     dynamic_sampling=False,
     max_refills=2,
     verify_tasks=False,

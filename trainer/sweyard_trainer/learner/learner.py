@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import torch
 
+from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
@@ -116,8 +117,7 @@ class Learner:
 
         With trainer.lora.sync: adapter these are the adapters alone. Raises StorageFullError.
         """
-        lora = self._spec.trainer.lora
-        method = "write_adapter" if lora is not None and lora.sync == "adapter" else "write_weights"
+        method = "write_adapter" if engine_takes_adapters(self._spec) else "write_weights"
         target = await self._write(method, self._storage / "weights" / str(version))
         others = [path for path in target.parent.iterdir() if path.name.isdigit() and int(path.name) != version]
         before = sorted((path for path in others if int(path.name) < version), key=lambda path: int(path.name))

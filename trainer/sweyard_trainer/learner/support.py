@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweyard_api.engine_command import engine_quantization, engine_uses_gpu
+from sweyard_api.engine_command import engine_quantization, engine_takes_adapters, engine_uses_gpu
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import EngineDivergedError, UnsupportedError
 from sweyard_trainer.trajectory import Trajectory
@@ -46,8 +46,7 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
 
 
 def _refuse_adapters(spec: TrainingRunSpec, model: Path) -> None:
-    lora = spec.trainer.lora
-    as_adapter = lora is not None and lora.sync == "adapter"
+    as_adapter = engine_takes_adapters(spec)
     if as_adapter and spec.inference.engine != "vllm":
         raise UnsupportedError("trainer.lora.sync is adapter, but inference.engine is transformers: set merged")
     quantization = engine_quantization(spec) or _config(model).get("quantization_config", {}).get("quant_method")

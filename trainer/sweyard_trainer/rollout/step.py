@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sweyard_sandbox.errors import InfrastructureError, SweyardError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.algorithm.learning_signal import has_signal
+from sweyard_trainer.learner.group_signal import GroupSignal
 from sweyard_trainer.rollout.attempt import masked
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor, plan_group
 from sweyard_trainer.rollout.pool import WorkerPool
@@ -35,6 +35,7 @@ class StepRules:
     group_size: int
     temperature: float
     deadline_seconds: float
+    teaches: GroupSignal
     dynamic_sampling: bool
     max_refills: int
     verify_tasks: bool
@@ -143,9 +144,8 @@ class _StepRun:
 
     async def _take(self, group: list[Trajectory], deadline: float) -> "set[asyncio.Task[list[Trajectory]]]":
         """Keep a group, or drop it and start another in its place."""
-        rewards = [attempt.reward for attempt in group if not attempt.outcome.is_infrastructure]
         out_of_time = asyncio.get_running_loop().time() >= deadline
-        if not self._rules.dynamic_sampling or has_signal(rewards) or self._refills_left == 0 or out_of_time:
+        if not self._rules.dynamic_sampling or self._rules.teaches(group) or self._refills_left == 0 or out_of_time:
             self._result.groups.append(group)
             return set()
         self._refills_left -= 1
