@@ -6,7 +6,7 @@ from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import StoppedError, UnsupportedError
 from sweyard_trainer.exit_codes import exit_code_of
-from sweyard_trainer.train import NoSignalError
+from sweyard_trainer.phases.policy import NoSignalError
 
 POD = {
     "SWEYARD_RUN": "r",

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sweyard_trainer.errors import StoppedError
+from sweyard_trainer.phases.policy import NoSignalError
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.rollout.record import read_attempts
-from sweyard_trainer.train import NoSignalError, TrainingLoop
+from sweyard_trainer.train import TrainingLoop
 
 
 def drawn_tasks(storage: Path) -> dict[str, list[str]]:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.evaluation import SourceResult, evaluate_source
-from sweyard_trainer.loop_state import LoopState
-from sweyard_trainer.parts import Run
+from sweyard_trainer.metrics import prefixed
+from sweyard_trainer.phases.life import Life
 from sweyard_trainer.rollout.plan import derive_seed, select_eval_plans
 
 logger = logging.getLogger(__name__)
@@ -19,12 +19,27 @@ logger = logging.getLogger(__name__)
 class HeldOut:
     """The held-out tasks of a run. The same seeds each time, so that evaluations differ by the weights alone."""
 
-    def __init__(self, run: Run, state: LoopState) -> None:
-        self._run = run
-        self._state = state
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._run = life.run
 
-    async def evaluate(self, label: str) -> list[SourceResult]:
-        """Each source apart. Raises EngineUnfitError."""
+    async def evaluate_once(self, label: str, *, wanted: bool) -> None:
+        """Evaluate and remember it, unless an earlier life of the run already did. Raises EngineUnfitError."""
+        state = self._life.state
+        if not wanted or not self._run.eval_tasks or label in state.evaluations:
+            return
+        self._run.progress.update(phase="evaluating", message=f"evaluation: {label}")
+        results = await self._life.stop.or_else(self._evaluate(label))
+        state.evaluations[label] = [result.report() for result in results]
+        figures = {
+            name: value
+            for result in results
+            for name, value in prefixed(f"eval/{result.source}", result.metrics()).items()
+        }
+        self._life.write_metrics("evaluation", state.step, figures)
+        self._run.progress.evaluated({result.source: result.solved_fraction for result in results})
+
+    async def _evaluate(self, label: str) -> list[SourceResult]:
         return [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
 
     async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task]) -> SourceResult:
@@ -46,13 +61,15 @@ class HeldOut:
 
     async def _set_aside(self, tasks: Sequence[Task]) -> dict[str, str]:
         """Tasks to leave out now, and why. Only a faulty one is remembered: time and infrastructure may do better."""
-        unknown = [task for task in tasks if task.id not in self._state.verified | self._state.eval_set_aside.keys()]
+        state = self._life.state
+        known = state.verified | state.eval_set_aside.keys()
+        unknown = [task for task in tasks if task.id not in known]
         first = await asyncio.gather(*(self._verify(task, patient=False) for task in unknown))
         unsure = {}
         for task, failure in zip(unknown, first, strict=True):
             if failure is not None and (again := await self._verify(task, patient=True)) is not None:  # alone
                 unsure[task.id] = again
-        causes = {**unsure, **self._state.eval_set_aside}
+        causes = {**unsure, **state.eval_set_aside}
         aside = {task.id: causes[task.id] for task in tasks if task.id in causes}
         if aside:
             logger.error("%d of %d held-out tasks are set aside: %s", len(aside), len(tasks), _by_cause(aside))
@@ -65,9 +82,9 @@ class HeldOut:
         except InfrastructureError as error:
             return f"it could not be verified: {error}"
         if fault is None:
-            self._state.verified.add(task.id)
+            self._life.state.verified.add(task.id)
         else:
-            self._state.eval_set_aside[task.id] = fault
+            self._life.state.eval_set_aside[task.id] = fault
         return None
 
 
