@@ -4,9 +4,12 @@
 
 A command is answered by the first reply whose pattern it contains; of replies with `times`, by one that is not used up.
 A few commands work without a script: `true`, `false`, `cat PATH`, `echo WORDS`. Anything else raises UnscriptedCommand,
-so a test never passes because nothing happened.
+so a test never passes because nothing happened. What needs no shell is as in any runtime: files, caps,
+refusals and endings (tests/sandbox/contract/test_every_runtime.py).
 """
 
+import errno
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -14,6 +17,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from sweyard_sandbox.driver.sandbox import build_prelude
+from sweyard_sandbox.driver.wire import encode_shell_text
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError
 from sweyard_sandbox.runtime import DEFAULT_OUTPUT_CAP_BYTES, Result
 
@@ -84,10 +89,12 @@ class FakeSandbox:
         user: str | None = None,
         output_cap_bytes: int = DEFAULT_OUTPUT_CAP_BYTES,
     ) -> Result:
-        """Answer from the script."""
+        """Answer from the script. Raises ValueError for what no shell can be told, as every runtime does."""
         self._check_alive()
+        build_prelude(cwd, env, user)
+        encode_shell_text(command)
         self._runtime.calls.append(Call(self._name, command, cwd, dict(env or {}), user, timeout_seconds))
-        reply = self._runtime.find_reply(command) or self._builtin(command)
+        reply = self._runtime.find_reply(command) or self._builtin(command, cwd)
         if reply.error is not None:
             self._death = reply.error
             raise reply.error
@@ -104,19 +111,23 @@ class FakeSandbox:
         )
 
     async def read(self, path: str, *, cap_bytes: int = 64_000_000) -> bytes:
-        """Bytes of a file."""
+        """Bytes of a file; OSError(EFBIG) if there are more than `cap_bytes`."""
         self._check_alive()
-        if path in self.files:
-            return self.files[path][:cap_bytes]
-        if any(name.startswith(path.rstrip("/") + "/") for name in self.files):
-            raise IsADirectoryError(path)
-        raise FileNotFoundError(path)
+        place = self._place(path)
+        self._check_kind(place, path)
+        if place not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        if len(self.files[place]) > cap_bytes:
+            raise OSError(errno.EFBIG, f"longer than cap_bytes={cap_bytes}; raise the cap or read a part", path)
+        return self.files[place]
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file."""
         self._check_alive()
-        self.files[path] = data
-        self.modes[path] = mode
+        place = self._place(path)
+        self._check_kind(place, path)
+        self.files[place] = data
+        self.modes[place] = mode
 
     async def close(self) -> None:
         """Give it back."""
@@ -138,7 +149,18 @@ class FakeSandbox:
         if self._death is not None:
             raise self._death
 
-    def _builtin(self, command: str) -> Reply:
+    def _place(self, path: str, cwd: str | None = None) -> str:
+        """Where a path leads, from the task's directory or from `cwd`."""
+        return posixpath.normpath(posixpath.join(self._runtime.working_directory, cwd or "", path))
+
+    def _check_kind(self, place: str, path: str) -> None:
+        """No directory, and below no file. Directories are there for as long as a file lies below them."""
+        if any(name.startswith(f"{place.rstrip('/')}/") for name in self.files):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        if any(place.startswith(f"{name}/") for name in self.files):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+
+    def _builtin(self, command: str, cwd: str | None) -> Reply:
         words = shlex.split(command)
         match words:
             case ["true"] | []:
@@ -147,8 +169,8 @@ class FakeSandbox:
                 return Reply("", exit_code=1)
             case ["echo", *rest]:
                 return Reply("", output=" ".join(rest).encode() + b"\n")
-            case ["cat", path] if path in self.files:
-                return Reply("", output=self.files[path])
+            case ["cat", path] if (place := self._place(path, cwd)) in self.files:
+                return Reply("", output=self.files[place])
             case ["cat", path]:
                 return Reply("", exit_code=1, output=f"cat: {path}: No such file or directory\n".encode())
         raise UnscriptedCommand(f"no Reply for {command!r}")
@@ -159,7 +181,9 @@ class FakeRuntime:
     """Gives out FakeSandbox; everything that happened is recorded."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    """What every sandbox starts with."""
+    """What every sandbox starts with, by absolute path."""
+    working_directory: str = "/testbed"
+    """The task's: where relative paths begin."""
     script: list[Reply] = field(default_factory=list)
     acquire_errors: list[InfrastructureError | None] = field(default_factory=list)
     """For the first calls of `acquire`, in order: what to raise, or None to succeed."""

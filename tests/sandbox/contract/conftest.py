@@ -1,4 +1,7 @@
-"""The `sandbox` and `runtime` fixtures of the contract: one parameter for each runtime that has a real shell."""
+"""The `sandbox` and `runtime` fixtures of the contract: one parameter for each runtime that has a real shell.
+
+test_every_runtime.py adds the fake, which has none.
+"""
 
 import asyncio
 import os
@@ -18,6 +21,7 @@ from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.runtimes.docker.runtime import DockerRuntime
+from sweyard_sandbox.runtimes.fake import FakeRuntime
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 
@@ -85,6 +89,8 @@ async def runtime(kind: str, image: str, request: pytest.FixtureRequest) -> Asyn
         made: Runtime = StockedRuntime(await connect(stock), stock)
     elif kind == "docker":
         made = DockerRuntime()
+    elif kind == "fake":
+        made = FakeRuntime(files={"/testbed/a.txt": b"hello\n"})
     elif kind == "local":
         made = LocalRuntime()
     else:

@@ -1,13 +1,11 @@
 """What every runtime with a real shell must do alike."""
 
 import asyncio
-import os
 import signal
-from typing import Any
 
 import pytest
 
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.runtime import Runtime, Sandbox
 
 LEFT_OVERS = """
@@ -15,7 +13,6 @@ for file in /proc/[0-9]*/environ; do
   grep -qs "SWEYARD_COMMAND=${SWEYARD_COMMAND%???????}" $file || continue
   grep -qs "SWEYARD_COMMAND=$SWEYARD_COMMAND" $file || tr '\\0' ' ' <${file%environ}cmdline
 done"""
-ALL_BYTES = bytes(range(256)) * 40
 
 
 async def run_text(sandbox: Sandbox, command: str, timeout_seconds: float = 20) -> str:
@@ -208,24 +205,6 @@ async def test_a_missing_directory_is_the_commands_failure(sandbox: Sandbox) -> 
     assert b"/no/such/directory" in result.output
 
 
-async def test_a_bad_variable_name_is_refused(sandbox: Sandbox) -> None:
-    with pytest.raises(ValueError, match="A-B"):
-        await sandbox.run("true", timeout_seconds=5, env={"A-B": "1"})
-
-
-async def test_what_no_shell_can_read_is_refused_before_it_runs(sandbox: Sandbox) -> None:
-    refused: list[dict[str, Any]] = [
-        {"command": "touch ran; echo \0"},
-        {"command": "touch ran; : " + "x" * 200_000 + "\0"},
-        {"command": "touch ran", "cwd": "/tmp\0"},
-        {"command": "touch ran", "env": {"A": "\0"}},
-    ]
-    for arguments in refused:
-        with pytest.raises(ValueError, match="NUL byte"):
-            await sandbox.run(**arguments, timeout_seconds=20)
-    assert (await sandbox.run("[ -e ran ]", timeout_seconds=20)).exit_code == 1
-
-
 async def test_commands_run_as_another_user(sandbox: Sandbox, is_root: bool) -> None:
     if not is_root:
         refused = await sandbox.run("id -un", timeout_seconds=20, user="nobody")
@@ -239,69 +218,22 @@ async def test_commands_run_as_another_user(sandbox: Sandbox, is_root: bool) -> 
     assert timed_out.timed_out
 
 
-async def test_the_default_directory_is_the_tasks(sandbox: Sandbox) -> None:
-    assert await run_text(sandbox, "cat a.txt") == "hello\n"
-    assert await run_text(sandbox, "cat /testbed/a.txt") == "hello\n"
-    assert await sandbox.read("/testbed/a.txt") == b"hello\n"
-    assert await sandbox.read("a.txt") == b"hello\n"
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"\n", id="newline"),
-        pytest.param(ALL_BYTES, id="all-bytes"),
-        pytest.param(b"run x y 1 0 1\nrm -rf /\nforget a\n", id="looks-like-requests"),
-        pytest.param(os.urandom(5_000_000), id="5-MB"),
-        pytest.param(os.urandom(17_000_001), id="17-MB-in-portions"),
-    ],
-)
-async def test_files_come_back_byte_for_byte(sandbox: Sandbox, data: bytes) -> None:
-    path = "/testbed/new dir/sub/it's a file"
-    await sandbox.write(path, data, mode=0o600)
-    assert await sandbox.read(path) == data
-    assert (await sandbox.run('stat -c %a "/testbed/new dir/sub/it\'s a file"', timeout_seconds=20)).text == "600\n"
-    assert await run_text(sandbox, "echo next") == "next\n"
-
-
 async def test_writing_replaces_and_can_make_executables(sandbox: Sandbox) -> None:
     await sandbox.write("/tmp/tool", b"long long long")
     await sandbox.write("/tmp/tool", b"#!/bin/sh\necho ran\n", mode=0o755)
     assert await run_text(sandbox, "/tmp/tool") == "ran\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "error"),
-    [
-        pytest.param("/no/such/file", FileNotFoundError, id="missing"),
-        pytest.param("/tmp", IsADirectoryError, id="directory"),
-        pytest.param("/proc/version/x", NotADirectoryError, id="below-a-file"),
-    ],
-)
-async def test_reading_fails_as_a_local_open_would(sandbox: Sandbox, path: str, error: type[OSError]) -> None:
-    with pytest.raises(error):
-        await sandbox.read(path)
+async def test_a_mode_is_the_files_own(sandbox: Sandbox) -> None:
+    await sandbox.write("/testbed/new dir/sub/it's a file", b"x", mode=0o600)
+    told = await sandbox.run('stat -c %a "/testbed/new dir/sub/it\'s a file"', timeout_seconds=20)
+    assert told.text == "600\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "error"),
-    [
-        pytest.param("/tmp", IsADirectoryError, id="directory"),
-        pytest.param("/proc/sys/kernel/ostype", PermissionError, id="permission"),
-        pytest.param("/proc/version/x", NotADirectoryError, id="below-a-file"),
-    ],
-)
-async def test_writing_fails_as_a_local_open_would(sandbox: Sandbox, path: str, error: type[OSError]) -> None:
-    with pytest.raises(error):
-        await sandbox.write(path, b"x")
+async def test_what_the_kernel_refuses_to_write_is_said_as_by_a_local_open(sandbox: Sandbox) -> None:
+    with pytest.raises(PermissionError):
+        await sandbox.write("/proc/sys/kernel/ostype", b"x")
     assert await run_text(sandbox, "echo next") == "next\n"
-
-
-async def test_a_file_over_the_cap_is_refused_not_cut(sandbox: Sandbox) -> None:
-    await sandbox.write("/tmp/long", bytes(2_000))
-    with pytest.raises(OSError, match="cap_bytes=1000"):
-        await sandbox.read("/tmp/long", cap_bytes=1_000)
 
 
 async def test_a_very_long_command_runs(sandbox: Sandbox) -> None:
@@ -312,11 +244,6 @@ async def test_a_very_long_command_runs(sandbox: Sandbox) -> None:
 async def test_two_hundred_quick_commands(sandbox: Sandbox) -> None:
     for number in range(200):
         assert (await sandbox.run(f"echo {number}; exit {number % 100}", timeout_seconds=20)).output == b"%d\n" % number
-
-
-async def test_commands_given_at_once_all_run(sandbox: Sandbox) -> None:
-    results = await asyncio.gather(*(sandbox.run(f"echo {number}", timeout_seconds=60) for number in range(20)))
-    assert [result.text for result in results] == [f"{number}\n" for number in range(20)]
 
 
 async def test_a_timeout_counts_from_the_commands_turn(sandbox: Sandbox) -> None:
@@ -338,14 +265,6 @@ async def test_sandboxes_do_not_share_their_tree(runtime: Runtime, image: str) -
         await first.run("echo changed >a.txt; mkdir new", timeout_seconds=20)
         async with await runtime.acquire(image, deadline_seconds=30) as second:
             assert await run_text(second, "cat a.txt; ls") == "hello\na.txt\n"
-
-
-async def test_a_closed_sandbox_says_so(sandbox: Sandbox) -> None:
-    await sandbox.close()
-    await sandbox.close()
-    with pytest.raises(InfrastructureError) as caught:
-        await sandbox.run("echo", timeout_seconds=5)
-    assert caught.value.reason is FailureReason.DELETED
 
 
 async def test_closing_under_a_command_ends_it_as_infrastructure(sandbox: Sandbox) -> None:
