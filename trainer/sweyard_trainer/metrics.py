@@ -12,12 +12,16 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sweyard_api.infrastructure import Logging
 from sweyard_sandbox.outcome import Outcome
+from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.rollout.step import StepRollouts
 from sweyard_trainer.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class MetricsSink(Protocol):
@@ -37,7 +41,6 @@ class JsonlSink:
 
     def __init__(self, path: Path, keep_rows: int) -> None:
         """Rows beyond `keep_rows` belong to steps that are lost and will be done again."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         rows = path.read_text(encoding="utf-8").splitlines(keepends=True)[:keep_rows] if path.exists() else []
         path.write_text("".join(rows), encoding="utf-8")
         self._file = path.open("a", encoding="utf-8")
@@ -54,27 +57,52 @@ class JsonlSink:
 
 
 class TensorBoardSink:
-    """TensorBoard events; warm-up steps are counted apart from steps."""
+    """TensorBoard events. The warm-up, whose steps are counted apart, is a run of its own beside the main one.
 
-    def __init__(self, directory: Path, purge_step: int | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    A life hides what earlier ones wrote of steps that it does again. TensorBoard does that for all tags at once, so
+    that in one run the warm-up would be cut at the step from which the main phase goes on.
+    """
 
-        self._writer = SummaryWriter(str(directory), purge_step=purge_step)
+    def __init__(self, directory: Path, first_step: int) -> None:
+        """Steps of the main phase from `first_step` on are still to be done."""
+        self._directory = directory
+        self._main = self._writer(directory, first_step)
+        self._warmup: SummaryWriter | None = None
 
     def write(self, phase: str, step: int, values: Mapping[str, float]) -> None:
+        writer = self._warmup_writer() if phase == "warmup" else self._main
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+            writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._writer.close()
+        self._main.close()
+        if self._warmup is not None:
+            self._warmup.close()
+
+    def _warmup_writer(self) -> "SummaryWriter":
+        if self._warmup is None:  # one that does not end in a life begins anew in the next
+            self._warmup = self._writer(self._directory / "warmup", 0)
+        return self._warmup
+
+    @staticmethod
+    def _writer(directory: Path, first_step: int) -> "SummaryWriter":
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(directory), purge_step=first_step)
 
 
 class WandbSink:
     """Weights & Biases; resumes the same run."""
 
     def __init__(self, project: str, entity: str | None, run_id: str, directory: Path) -> None:
-        import wandb
-
+        """Raises UnsupportedError where the library is not installed."""
+        try:
+            import wandb
+        except ModuleNotFoundError as error:
+            raise UnsupportedError(
+                "logging.wandb needs the library wandb, which is not installed here: install it beside sweyard "
+                "(`uv pip install wandb`), or leave logging.wandb out"
+            ) from error
         self._run = wandb.init(project=project, entity=entity, id=run_id, resume="allow", dir=str(directory))
 
     def write(self, phase: str, step: int, values: Mapping[str, float]) -> None:
@@ -88,13 +116,16 @@ class Metrics:
     """All sinks as one."""
 
     def __init__(self, storage: Path, logging: Logging, run_id: str, *, keep_rows: int, step: int) -> None:
+        """Go on after `step`, of which and of what came before `keep_rows` rows tell. Raises UnsupportedError."""
         directory = storage / "metrics"
-        self._jsonl = JsonlSink(directory / "metrics.jsonl", keep_rows)
-        self._sinks: list[MetricsSink] = [self._jsonl]
-        if logging.tensorboard:
-            self._sinks.append(TensorBoardSink(directory / "tensorboard", step + 1 if keep_rows else None))
-        if logging.wandb is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._sinks: list[MetricsSink] = []
+        if logging.wandb is not None:  # first, since it alone may be refused
             self._sinks.append(WandbSink(logging.wandb.project, logging.wandb.entity, run_id, directory))
+        if logging.tensorboard:
+            self._sinks.append(TensorBoardSink(directory / "tensorboard", step + 1 if keep_rows else 0))
+        self._jsonl = JsonlSink(directory / "metrics.jsonl", keep_rows)
+        self._sinks.append(self._jsonl)
 
     @property
     def num_rows(self) -> int:
