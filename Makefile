@@ -1,11 +1,12 @@
 # `make` prints what there is. Everything is made inside the checkout and its cache ($(CACHE)).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-CACHE ?= $(HOME)/.cache/sweyard
+CACHE ?= $(or $(SWEYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sweyard)
 CLUSTER ?= none
 VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
+export SWEYARD_CACHE := $(CACHE)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
 export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
 export MYPY_CACHE_DIR := $(CACHE)/mypy
@@ -110,9 +111,9 @@ clean: ## Remove the Python environment and build outputs (downloads and program
 	rm -rf $(VENV) build dist
 
 .PHONY: clean-cache
-clean-cache: ## Remove ~/.cache/sweyard and the Python environment, about 20 GB; a native cluster goes first
+clean-cache: ## Remove the cache, ~/.cache/sweyard, and the Python environment, about 20 GB; a native cluster goes first
 	@if ls "$(CACHE)"/clusters/*/cluster.json >/dev/null 2>&1 && [ ! -x $(PY) ]; then \
 		echo "a native cluster uses the cache: make clean-cluster first"; exit 1; fi
-	@if [ -d "$(CACHE)" ] && [ -x $(PY) ]; then SWEYARD_CACHE="$(CACHE)" $(PY) -m sweyard_cluster down --all; fi
+	@if [ -d "$(CACHE)" ] && [ -x $(PY) ]; then $(PY) -m sweyard_cluster down --all; fi
 	@if grep -qs " $(CACHE)/" /proc/mounts; then echo "something is still mounted below $(CACHE)"; exit 1; fi
 	rm -rf "$(CACHE)" $(VENV)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.figures import print_figures, summarize_ms
 
+from sweyard_api.cache_root import dataset_directories
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.agents.short.agent import apply_edit
 from sweyard_sandbox.agents.short.demonstrate import right_edit
@@ -26,7 +27,7 @@ from sweyard_sandbox.grading.extract import extract_patch
 from sweyard_sandbox.grading.harness.forked import Selection, run_forked
 from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
-from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES, load_tasks
+from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 
@@ -107,7 +108,7 @@ def _children_cpu_seconds() -> float:
 
 async def run(arguments: argparse.Namespace) -> dict[str, object]:
     """All measurements, the first use of each task (which prepares it) apart."""
-    found = load_tasks(TaskSource(dataset=arguments.dataset, split="train"), DEFAULT_BASE_DIRECTORIES)
+    found = load_tasks(TaskSource(dataset=arguments.dataset, split="train"), dataset_directories(os.environ))
     tasks = [task for task in found if task.grading["runner"] == "unittest"][: arguments.tasks]
     repeated = [tasks[number % len(tasks)] for number in range(arguments.attempts)]
     runtime = LocalRuntime(LocalConfig(max_sandboxes=arguments.at_once))

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from sweyard_api.cache_root import dataset_directories
 from sweyard_api.resolve import resolve
 from sweyard_api.yaml_text import load_document
-from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.parts import Trains
 from sweyard_trainer.run import run_training
@@ -59,7 +59,7 @@ def main() -> None:
     document = load_document(arguments.file.read_text(encoding="utf-8"))
     spec = resolve(document["spec"] | {"seed": arguments.seed, "evaluation": {"attempts": arguments.attempts}})
     environment = Environment(
-        run=f"proof-{arguments.seed}", storage=arguments.output.resolve(), datasets=DEFAULT_BASE_DIRECTORIES
+        run=f"proof-{arguments.seed}", storage=arguments.output.resolve(), datasets=dataset_directories(os.environ)
     )
 
     def change(learner: Trains) -> Trains:

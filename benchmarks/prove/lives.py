@@ -217,10 +217,12 @@ async def measure(cluster: TestCluster, tasks: Sequence[Task], count: int, only:
 def prepare_tasks(cluster: TestCluster) -> list[Task]:
     """Tasks of a real package, with images that the cluster has."""
     made = make_tasks(
-        tasks_parser().parse_args(["--name", "lives", "--package", "mistune==3.1.0", "--train", "8", "--heldout", "2"])
+        tasks_parser(os.environ).parse_args(
+            ["--name", "lives", "--package", "mistune==3.1.0", "--train", "8", "--heldout", "2"]
+        )
     )
     images = load_task_images(cluster, made)
-    tasks = load_tasks(TaskSource(dataset=str(made), split="train"))
+    tasks = load_tasks(TaskSource(dataset=str(made), split="train"), [])
     return [task.model_copy(update={"image": images[task.repository]}) for task in tasks]
 
 

@@ -4,11 +4,11 @@ import importlib.metadata
 import io
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sweyard_api.cache_root import cache_root
 from sweyard_cli.commands import cache, tasks
 from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.doctor import doctor
@@ -68,7 +68,7 @@ app.add_typer(cache.app, name="cache")
 def main() -> None:
     """Entry point."""
     # Nothing is written outside of our own cache, matplotlib's list of fonts neither.
-    os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "sweyard" / "matplotlib"))
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_root(os.environ) / "matplotlib"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None where it is closed
             stream.reconfigure(errors="replace")  # where the terminal's alphabet lacks a sign, the rest is still told

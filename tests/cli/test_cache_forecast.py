@@ -90,7 +90,7 @@ def test_images_of_a_run_come_from_its_tasks_each_once() -> None:
         "tasks": {"train": {"dataset": "tasks"}, "eval": [{"dataset": "more", "name": "more"}]},
         "images": {"copies": 2},
     }
-    wanted = find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, listed.get)
+    wanted = find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, listed.get, [])
     assert wanted.images == ("a:1", "b:1", "c:1")
     assert wanted.spec.copies == 2
 
@@ -103,7 +103,7 @@ def test_images_of_a_run_come_from_its_tasks_each_once() -> None:
 def test_what_cannot_be_planned_is_said(images: dict[str, Any], words: str) -> None:
     spec = {"preset": "tiny", "tasks": {"train": {"dataset": "t"}}, "images": images}
     with pytest.raises(UserError, match=words):
-        find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, lambda name: None)
+        find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, lambda name: None, [])
 
 
 @pytest.mark.parametrize(("text", "bits"), [("1Gbit", 1e9), ("500Mbit/s", 5e8), ("100MB/s", 8e8), ("2.5gbit", 2.5e9)])
@@ -116,10 +116,10 @@ def test_sizes_are_told_in_decimal_units(num_bytes: float, told: str) -> None:
     assert size(num_bytes) == told
 
 
-def test_without_a_cluster_a_missing_data_set_is_what_is_told() -> None:
+def test_without_a_cluster_a_missing_data_set_is_what_is_told(tmp_path: Path) -> None:
     def refuse(name: str) -> None:
         raise UserError("the kubeconfig cannot be used")
 
     spec = {"preset": "tiny", "tasks": {"train": {"dataset": "absent"}}}
     with pytest.raises(UserError, match=r"dataset 'absent' is not in .*; nor can a cluster be asked: the kubeconfig"):
-        find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, refuse)
+        find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, refuse, [tmp_path])

@@ -92,10 +92,10 @@ def test_an_existing_cluster_is_looked_at_as_the_shell_finds_it(tmp_path: Path) 
     assert look_command({"PATH": str(tmp_path)}) == f"{tmp_path}/kubectl -n sweyard-demo get tr,rp,ic"
 
 
-def test_what_kubectl_and_helm_learn_is_kept_in_our_cache() -> None:
+def test_what_kubectl_and_helm_learn_is_kept_in_our_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEYARD_CACHE", str(tmp_path))
     environment = host_commands(Console(quiet=True)).environment
-    ours = str(Path.home() / ".cache" / "sweyard")
-    assert all(environment[name].startswith(ours) for name in ("KUBECACHEDIR", "HELM_CACHE_HOME"))
+    assert all(environment[name].startswith(str(tmp_path)) for name in ("KUBECACHEDIR", "HELM_CACHE_HOME"))
 
 
 def test_native_says_what_is_missing_before_anything_is_made(

@@ -25,7 +25,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     work = tmp_path_factory.mktemp("dataset")
     repository = write_repository(work / "gauge", "gauge", unittest_suite("gauge"))
     arguments = ["--name", "gauge", "--repo", str(repository), "--cache", str(work / "cache")]
-    return run(parser().parse_args([*arguments, "--train", "8", "--heldout", "2", "--jobs", "2"]))
+    return run(parser({}).parse_args([*arguments, "--train", "8", "--heldout", "2", "--jobs", "2"]))
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweyard_api.cache_root import dataset_directories
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
-from sweyard_sandbox.tasks.load import DEFAULT_BASE_DIRECTORIES
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
@@ -32,7 +32,7 @@ class OutputTakenError(SweyardError, ValueError):
 def run_local(
     document: Mapping[str, Any],
     output: Path,
-    datasets: Sequence[Path] = DEFAULT_BASE_DIRECTORIES,
+    datasets: Sequence[Path],
     *,
     variables: Mapping[str, str] | None = None,
     allow_unisolated: bool = False,
@@ -80,7 +80,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sweyard_trainer.local", description=__doc__)
     parser.add_argument("-f", "--file", type=Path, required=True, help="YAML of one TrainingRun")
     parser.add_argument("--output", type=Path, required=True, help="directory of the run; goes on where it left off")
-    parser.add_argument("--datasets", type=Path, action="append", default=[], help="directory of data sets")
+    parser.add_argument(
+        "--datasets", type=Path, action="append", default=[], help="directory of data sets, before the usual ones"
+    )
     parser.add_argument("--allow-unisolated", action="store_true", help="run without namespaces where there are none")
     arguments = parser.parse_args()
     let_threads_sleep(os.environ)
@@ -89,7 +91,7 @@ def main() -> int:
         run_local(
             load_document(arguments.file.read_text(encoding="utf-8")),
             arguments.output,
-            arguments.datasets or DEFAULT_BASE_DIRECTORIES,
+            (*arguments.datasets, *dataset_directories(os.environ)),
             variables=os.environ,
             allow_unisolated=arguments.allow_unisolated,
         )

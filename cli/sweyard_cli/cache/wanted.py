@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sweyard_api.image_cache import ImageCacheSpec
@@ -23,8 +24,11 @@ class Wanted:
     images: tuple[str, ...]
 
 
-def find_wanted(document: Mapping[str, Any], list_images: ListImages) -> Wanted:
-    """Pure but for data sets of this machine. Raises UserError for what cannot be found, or if nothing is cached."""
+def find_wanted(document: Mapping[str, Any], list_images: ListImages, directories: Sequence[Path]) -> Wanted:
+    """Pure but for data sets of this machine, which lie in `directories`.
+
+    Raises UserError for what cannot be found, or if nothing is cached.
+    """
     name = str(document["metadata"]["name"])
     if document["kind"] == "ImageCache":
         spec = ImageCacheSpec.model_validate(document["spec"])
@@ -38,7 +42,8 @@ def find_wanted(document: Mapping[str, Any], list_images: ListImages) -> Wanted:
     spec = ImageCacheSpec.model_validate(images.model_dump(exclude={"cache_ref", "from_tasks"}))
     listed, of_tasks = _listed(spec, list_images), list[str]()
     if images.from_tasks:
-        of_tasks = [image for source in (config.tasks.train, *config.tasks.eval) for image in _of(source, list_images)]
+        sources = (config.tasks.train, *config.tasks.eval)
+        of_tasks = [image for source in sources for image in _of(source, list_images, directories)]
     found = _each_once(spec.images, listed, of_tasks)
     if not found:
         raise UserError(f"{name}: its tasks name no container image, so there is nothing to cache")
@@ -54,13 +59,13 @@ def _listed(spec: ImageCacheSpec, list_images: ListImages) -> Sequence[str]:
     return found
 
 
-def _of(source: TaskSource, list_images: ListImages) -> Sequence[str]:
+def _of(source: TaskSource, list_images: ListImages, directories: Sequence[Path]) -> Sequence[str]:
     """Of the data set on this machine, else of the cluster's ConfigMap."""
     from sweyard_sandbox.errors import SweyardError
     from sweyard_sandbox.tasks.load import load_tasks
 
     try:
-        tasks = load_tasks(source)
+        tasks = load_tasks(source, directories)
     except SweyardError as error:
         found = _of_cluster(source.dataset, list_images, because=str(error))
         if found is None:

@@ -130,12 +130,13 @@ def _logins() -> "DockerLogins":
 
 
 def _wanted(file: Path, namespace: str | None) -> "Wanted":
+    from sweyard_api.cache_root import dataset_directories
     from sweyard_cli.cache.wanted import find_wanted
 
     documents = [document for document in read_documents(file) if document["kind"] in ("TrainingRun", "ImageCache")]
     if len(documents) != 1:
         raise UserError(f"{file}: holds {len(documents)} TrainingRuns and ImageCaches; put one into a file of its own")
-    return find_wanted(documents[0], _lister(namespace))
+    return find_wanted(documents[0], _lister(namespace), dataset_directories(os.environ))
 
 
 def _lister(namespace: str | None) -> "ListImages":

@@ -27,7 +27,7 @@ def run(
     watch: Annotated[bool, typer.Option(help="Follow it to its end; without, only start it.")] = True,
     datasets: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Directory of data sets, beside the usual ones.", show_default=False),
+        typer.Option(metavar="DIR", help="Directory of data sets, before the usual ones.", show_default=False),
     ] = None,
     allow_unisolated: Annotated[
         bool, typer.Option("--allow-unisolated", help="Run sandboxes as plain processes where there are no namespaces.")

@@ -1,6 +1,7 @@
 """sweyard tasks: make, check and push data sets."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ def make(context: typer.Context) -> None:
     from sweyard_sandbox.tasks.command import parser, run
     from sweyard_sandbox.tasks.source import SourceError
 
-    parsing = parser()
+    parsing = parser(os.environ)
     parsing.epilog = MAKE_EXAMPLE
     try:
         run(parsing.parse_args(context.args))

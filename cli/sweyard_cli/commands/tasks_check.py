@@ -36,12 +36,13 @@ def check(
 
 
 def _load(dataset: str, split: str | None, limit: int | None) -> "Sequence[Task]":
+    from sweyard_api.cache_root import dataset_directories
     from sweyard_api.workload import TaskSource
     from sweyard_sandbox.errors import SweyardError
     from sweyard_sandbox.tasks.load import load_tasks
 
     try:
-        tasks = load_tasks(TaskSource(dataset=dataset, split=split, limit=limit))
+        tasks = load_tasks(TaskSource(dataset=dataset, split=split, limit=limit), dataset_directories(os.environ))
     except SweyardError as error:
         raise UserError(str(error)) from error
     if away := next((task for task in tasks if not task.image.startswith("dir:")), None):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sweyard_api.cache_root import cache_root
 from sweyard_cli.errors import UserError
 
-CACHE = Path.home() / ".cache" / "sweyard"
 _SHOWN_OUTPUT_CHARACTERS = 2_000
 
 
@@ -77,5 +77,6 @@ def find_program(name: str, remedy: str) -> str:
 
 def host_commands(console: Console) -> Commands:
     """With this process's environment; what kubectl and helm learn of the cluster is kept in our cache."""
-    caches = {"KUBECACHEDIR": str(CACHE / "kubectl"), "HELM_CACHE_HOME": str(CACHE / "helm")}
+    cache = cache_root(os.environ)
+    caches = {"KUBECACHEDIR": str(cache / "kubectl"), "HELM_CACHE_HOME": str(cache / "helm")}
     return Commands(console, {**os.environ, **caches})

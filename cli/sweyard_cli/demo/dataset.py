@@ -1,5 +1,6 @@
 """The demo's data set: bugs put into three small packages of other people."""
 
+import os
 from pathlib import Path
 
 from sweyard_cli.errors import UserError
@@ -21,6 +22,6 @@ def make_demo_dataset() -> Path:
     from sweyard_sandbox.tasks.source import SourceError
 
     try:
-        return run(parser().parse_args(ARGUMENTS))
+        return run(parser(os.environ).parse_args(ARGUMENTS))
     except SourceError as error:
         raise UserError(f"the demo's data set cannot be made: {error}", exit_code=1) from error

@@ -6,11 +6,12 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from sweyard_api.cache_root import cache_root
 from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
@@ -19,8 +20,8 @@ from sweyard_sandbox.tasks.telling import Telling
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def parser() -> argparse.ArgumentParser:
-    """All options."""
+def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """All options; `environment` says where the cache is by default."""
     parsing = argparse.ArgumentParser(prog="sweyard tasks make", description="Make bug-repair tasks from packages.")
     parsing.add_argument("--name", type=_name, required=True, help="name of the data set")
     parsing.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help="train and heldout")
@@ -53,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     parsing.add_argument(
         "--cache",
         type=Path,
-        default=Path.home() / ".cache" / "sweyard",
+        default=cache_root(environment),
         help="downloads, data sets (default: %(default)s)",
     )
     parsing.add_argument("--out", type=Path, help="folder to write (default: CACHE/datasets/NAME)")
@@ -122,6 +123,6 @@ def _termination_as_exit() -> Iterator[None]:
 def main() -> None:
     """Entry point."""
     try:
-        run(parser().parse_args())
+        run(parser(os.environ).parse_args())
     except SourceError as error:
         sys.exit(f"error: {error}")

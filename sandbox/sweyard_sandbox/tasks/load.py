@@ -21,14 +21,13 @@ from sweyard_sandbox.tasks.task import Task
 HUB_SPLIT = "train"
 EXAMPLE_PACKAGE = "cachetools==6.2.0"
 """Whose own tests pass, and cover enough for the maker's default numbers."""
-DEFAULT_BASE_DIRECTORIES = (Path("/datasets"), Path.home() / ".cache" / "sweyard" / "datasets")
 
 
 class DatasetError(SweyardError, ValueError):
     """A data set cannot be found or read, or the selection leaves nothing."""
 
 
-def load_tasks(source: TaskSource, base_directories: Sequence[Path] = DEFAULT_BASE_DIRECTORIES) -> list[Task]:
+def load_tasks(source: TaskSource, base_directories: Sequence[Path]) -> list[Task]:
     """Tasks of a source, selected and shuffled as it says. `dir:` images come out absolute.
 
     Raises DatasetError naming what was looked for. A row that cannot be a task is told on standard error.

@@ -89,7 +89,7 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
 
 
 def test_the_command_told_for_an_absent_data_set_names_a_source() -> None:
-    arguments = parser().parse_args(make_command("absent").split()[3:])
+    arguments = parser({}).parse_args(make_command("absent").split()[3:])
     assert (arguments.name, arguments.package) == ("absent", [EXAMPLE_PACKAGE])
 
 
@@ -120,7 +120,7 @@ DAMAGED = {
 def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DatasetError, match=sentence):
-        load_tasks(TaskSource(dataset=str(tmp_path / name)))
+        load_tasks(TaskSource(dataset=str(tmp_path / name)), [])
 
 
 SWE_BENCH = {

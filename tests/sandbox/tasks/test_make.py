@@ -49,7 +49,7 @@ def make(
 ) -> Path:
     arguments = ["--name", name, "--cache", str(work / "cache"), "--train", str(train), "--heldout", str(heldout)]
     arguments += ["--jobs", str(jobs), "--seed", str(seed)]
-    return run(parser().parse_args([*arguments, *(part for each in repositories for part in ("--repo", str(each)))]))
+    return run(parser({}).parse_args([*arguments, *(part for each in repositories for part in ("--repo", str(each)))]))
 
 
 async def test_tasks_are_verified_by_the_real_grader(dataset: Path) -> None:
@@ -181,7 +181,7 @@ def test_source_without_a_passing_suite_says_so(tmp_path: Path, files: dict[str,
 )
 def test_wrong_command_says_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
     with pytest.raises(SourceError, match=sentence):
-        run(parser().parse_args(["--name", "x", "--cache", str(tmp_path), *arguments]))
+        run(parser({}).parse_args(["--name", "x", "--cache", str(tmp_path), *arguments]))
 
 
 def test_a_source_without_tests_leaves_no_data_set(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_source_without_tests_leaves_no_data_set(tmp_path: Path) -> None:
     command = ["--name", "x", "--cache", str(tmp_path / "cache"), "--repo", str(tmp_path / "bare")]
 
     with pytest.raises(SourceError, match="no test files"):
-        run(parser().parse_args(command))
+        run(parser({}).parse_args(command))
     assert not (tmp_path / "cache" / "datasets").exists()
 
 
@@ -215,4 +215,4 @@ def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, reposi
     command += ["--train", "500", "--kinds", "boundary,equality"]
 
     with pytest.raises(SourceError, match="tasks could be made"):
-        run(parser().parse_args(command))
+        run(parser({}).parse_args(command))

@@ -41,7 +41,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (repository / "tests" / "test_core.py").write_text(TEST + "".join(cases))
     (repository / "pyproject.toml").write_text('[project]\nname = "gauge"\nlicense = "MIT"\n')
     arguments = ["--name", "d", "--cache", str(root / "cache"), "--train", "6", "--heldout", "3", "--practice", "30"]
-    return run(parser().parse_args([*arguments, "--repo", str(repository)]))
+    return run(parser({}).parse_args([*arguments, "--repo", str(repository)]))
 
 
 def load(dataset: Path, split: str | None) -> list[Task]:

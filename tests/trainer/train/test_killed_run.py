@@ -40,7 +40,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (repository / "pyproject.toml").write_text('[project]\nname = "gauge"\nlicense = "MIT"\n')
     arguments = ["--name", "gauge", "--train", "8", "--heldout", "2", "--repo", str(repository)]
     return run(
-        parser().parse_args([*arguments, "--cache", str(root / "cache"), "--out", str(root / "out" / "gauge")])
+        parser({}).parse_args([*arguments, "--cache", str(root / "cache"), "--out", str(root / "out" / "gauge")])
     ).parent
 
 
