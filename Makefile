@@ -55,8 +55,12 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: lint test-fast test-apiserver test-kubelet test-vllm ## All tests: 40 min cold, 17 min warm, 2 cores, root
+test: tell-test lint test-fast test-apiserver test-kubelet test-vllm test-docker ## All tests: 40 min cold, 17 min warm, 2 cores, root
 	@echo "all tests passed"
+
+.PHONY: tell-test
+tell-test:
+	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 17 afterwards, on two cores"
 
 .PHONY: test-fast
 test-fast: venv ## Unit and property tests: no cluster, no root
@@ -74,8 +78,14 @@ test-kubelet: venv ## Tests on a real one-node cluster (built and started by the
 test-vllm: venv ## Tests against a real vLLM server on CPU
 	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)"
 
+.PHONY: test-docker
+test-docker: venv ## Tests of sandboxes in Docker, where an engine answers
+	@if docker version >/dev/null 2>&1; then $(PYTEST) -q --only-marked docker -m docker; \
+	else echo "no Docker engine answers: sandboxes in Docker are not tested"; fi
+
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)
+	@echo "== about 2 hours on two cores; one proof alone: $(PY) -m benchmarks.prove NAME (--help lists them)"
 	$(PY) -m benchmarks.prove
 
 .PHONY: crds

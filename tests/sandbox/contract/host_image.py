@@ -1,4 +1,4 @@
-"""An image of this machine's shell, tools, git and python, made without any image tool."""
+"""An image of this machine's shell, tools, git and python, made without any registry and any image tool."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sweyard_cluster.scratch_image import push, scratch_image
+from sweyard_cluster.scratch_image import Image, push, scratch_image
 
 _TOOLS = """
 cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq
@@ -18,6 +18,20 @@ _GROUP = "root:x:0:\nnogroup:x:65534:\n"
 
 def push_host_image(registry: str) -> str:
     """Push and return the image's name."""
+    push(host_image(), registry, "sandbox-contract", "3")
+    return f"{registry}/sandbox-contract:3"
+
+
+def import_host_image() -> str:
+    """Bring it into the Docker engine and return its name."""
+    name = "sweyard-sandbox-contract:3"
+    command = ["docker", "import", "--change", "WORKDIR /testbed", "-", name]
+    subprocess.run(command, input=host_image().layer.content, check=True, capture_output=True)
+    return name
+
+
+def host_image() -> Image:
+    """Of the tools that the contract's commands call."""
     with tempfile.TemporaryDirectory() as directory:
         texts = {"/etc/passwd": _PASSWD, "/etc/group": _GROUP, "/testbed/a.txt": "hello\n", "/tmp/.keep": ""}
         # With the cache of libraries, as real images have it; without, every program start searches for its own.
@@ -26,8 +40,7 @@ def push_host_image(registry: str) -> str:
             path = Path(directory) / str(number)
             path.write_text(text)
             files[inside] = path
-        push(scratch_image(files, ["/bin/sh"]), registry, "sandbox-contract", "3")
-    return f"{registry}/sandbox-contract:3"
+        return scratch_image(files, ["/bin/sh"])
 
 
 def collect_files() -> Iterator[tuple[str, Path]]:
