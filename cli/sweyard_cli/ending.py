@@ -18,6 +18,9 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
     console.print()
     if results.evaluations:
         console.print(figures_table(results.evaluations))
+        if results.evaluations[-1].by_repository:
+            console.print()
+            console.print(repositories_table(results.evaluations[-1]))
     for line in reward_lines(results):
         console.print(line, markup=False)
     console.print()
@@ -40,6 +43,16 @@ def figures_table(evaluations: Sequence[EvaluationFigures]) -> Table:
     return table
 
 
+def repositories_table(evaluation: EvaluationFigures) -> Table:
+    """One evaluation: a row a repository."""
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    for column in ("by repository", "tasks of", evaluation.title):
+        table.add_column(column)
+    for source, figure in evaluation.by_repository:
+        table.add_row(figure.source, source, _cell(figure))
+    return table
+
+
 def _cell(figure: SourceFigure | None) -> str:
     if figure is None:
         return "-"
@@ -47,7 +60,8 @@ def _cell(figure: SourceFigure | None) -> str:
     if not figure.attempts:
         return f"-{aside}"
     share, of = percent(figure.solved_fraction), f"{figure.solved} of {figure.attempts}"
-    return f"{share:>6}  {of} ({interval(figure.low, figure.high)}){aside}"
+    several = "".join(f", {name} {percent(value)}" for name, value in figure.of_several)
+    return f"{share:>6}  {of} ({interval(figure.low, figure.high)}){several}{aside}"
 
 
 def reward_lines(results: RunResults) -> list[str]:

@@ -198,8 +198,20 @@ class Evaluation(Model):
     every_steps: Annotated[int, Field(ge=0)] = 10
     """0: only before and after."""
     attempts: Annotated[int, Field(ge=1, le=1_024)] = 1
-    """Attempts at each task."""
+    """Attempts at each task. With several, pass@k is reported for 1, 2, 4 and so on up to all of them."""
     temperature: Annotated[float, Field(ge=0, le=10)] = 1.0
     """0 is greedy."""
+    verifier: Literal["regression", "none"] = "regression"
+    """Who chooses among several attempts at a task, for best@k: `regression` takes the patch with which most of the
+    tests pass that passed before; tests that the task is about are not run. Each different patch is run once more."""
     at_start: bool = True
     """Evaluate the untrained policy and, with a warm-up, the warmed-up one."""
+
+    rules = (
+        Rule(
+            "attempts",
+            "with evaluation.temperature 0 all attempts at a task are the same one: set it to 1 or raise the other",
+            lambda evaluation: evaluation.attempts == 1 or evaluation.temperature > 0,
+            "!has(self.attempts) || self.attempts == 1 || !has(self.temperature) || self.temperature > 0.0",
+        ),
+    )

@@ -3,12 +3,15 @@
 import json
 import math
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.cli.conftest import ROWS, attempt, evaluation_row, step_row
 
+from sweyard_cli.ending import show_ending
 from sweyard_cli.errors import UserError
 from sweyard_cli.results.attempts import evenly, load_attempt
 from sweyard_cli.results.run_results import MAX_STEPS_READ, read_results
@@ -72,14 +75,49 @@ def test_a_damaged_file_is_named(make_run: MakeRun, name: str, content: bytes) -
         read_results(run)
 
 
+def report(source: str, **figures: Any) -> dict[str, Any]:
+    """As the trainer's summary has it."""
+    return {
+        "source": source,
+        "attempts": 40,
+        "solved": 16,
+        "solved_fraction": 0.4,
+        "low": 0.26,
+        "high": 0.55,
+        "infra_failures": 1.0,
+        **figures,
+    }
+
+
 def test_evaluations_come_from_the_summary_of_a_finished_run(make_run: MakeRun) -> None:
-    report = {"source": "heldout", "attempts": 40, "solved": 16, "low": 0.26, "high": 0.55, "infra_failures": 1.0}
-    summary = {"run": "named", "steps": 2, "evaluations": {"final": [report]}, "seconds": {"step": 61.0}}
+    evaluations = {"final": [report("heldout")]}
+    summary = {"run": "named", "steps": 2, "evaluations": evaluations, "seconds": {"step": 61.0}}
     results = read_results(make_run(summary=summary))
     (evaluation,) = results.evaluations
     assert (results.name, evaluation.title) == ("named", "after training")
     assert evaluation.sources[0].solved_fraction == 0.4
     assert evaluation.sources[0].infra_failures == 1
+
+
+def test_several_attempts_and_repositories_are_told_on_the_page_and_on_the_terminal(
+    make_run: MakeRun,
+) -> None:
+    several = {"pass@1": 0.4, "pass@4": 0.75, "best@4": 0.625}
+    red, blue = report("red", **{"pass@4": 0.875}), report("blue", attempts=0, solved=0)
+    source = report("heldout", **several, repositories={"red": red, "blue": blue})
+    summary = {"run": "named", "steps": 2, "evaluations": {"final": [source]}, "seconds": {}}
+    run = make_run(summary=summary)
+    console = Console(file=StringIO(), width=200)
+    show_ending(run, console, [])
+    assert isinstance(console.file, StringIO)
+    told, page = console.file.getvalue(), (run / "report.html").read_text(encoding="utf-8")
+    for text in (told, page):
+        assert "pass@4 75 %" in text
+        assert "best@4 62.5 %" in text
+        assert "pass@1" not in text
+        assert "pass@4 87.5 %" in text
+        assert "By repository" in text or "by repository" in text
+        assert "blue" in text
 
 
 LABELS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {

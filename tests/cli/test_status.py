@@ -16,7 +16,7 @@ RUNNING: dict[str, Any] = {
         "totalSteps": 30,
         "estimatedRemainingSeconds": 125,
         "restarts": 1,
-        "metrics": {"rewardMean": 0.5, "solvedFraction": 0.25},
+        "metrics": {"rewardMean": 0.5, "solvedFraction": 0.25, "eval/held": 0.125, "eval/held/pass@4": 0.5},
         "trainer": {"message": "step 4: training"},
         "conditions": [{"type": "ImagesReady", "status": "True", "reason": "Ready", "message": "all there"}],
     },
@@ -32,6 +32,7 @@ def test_a_line_says_how_far_a_run_is_and_what_it_does() -> None:
     line = line_of(RUNNING)
     assert (line.namespace, line.name, line.phase, line.step, line.total_steps) == ("team", "tiny", "Running", 3, 30)
     assert (line.reward, line.solved, line.remaining_seconds, line.restarts) == (0.5, 0.25, 125, 1)
+    assert line.held_out == {"held": 0.125, "held/pass@4": 0.5}
     assert line.reason == "step 4: training"
 
 
@@ -60,7 +61,18 @@ def test_the_table_has_a_row_a_run_and_no_markup_of_theirs() -> None:
     console.print(table_of([line_of(RUNNING), line_of(failed("[bold]x[/bold]"))]))
     assert isinstance(console.file, StringIO)
     header, first, second = console.file.getvalue().splitlines()
-    assert header.split() == ["namespace", "name", "phase", "step", "reward", "solved", "left", "restarts", "reason"]
+    assert header.split() == [
+        "namespace",
+        "name",
+        "phase",
+        "step",
+        "reward",
+        "solved",
+        "held-out",
+        "left",
+        "restarts",
+        "reason",
+    ]
     assert "3 of 30" in first
     assert "2 min 05 s" in first
     assert "[bold]x[/bold]" in second

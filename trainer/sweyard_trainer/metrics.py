@@ -4,7 +4,8 @@ Names are stable:
 - `rollout/`: reward_mean, solved_fraction, official_fraction, attempts, infra_failure_fraction, truncated_fraction,
   groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean
 - `train/`: what Learner.train_step returns; `warmup/`: what Learner.sft_step returns
-- `eval/<source>/`: solved_fraction, low, high (95 % Wilson interval), official_fraction, attempts, infra_failures
+- `eval/<source>/`: solved_fraction (pass@1), low, high (95 % interval of it), official_fraction, attempts,
+  infra_failures, set_aside, pass@<k>, best@<k>, and repository/<name>/ with solved_fraction and attempts
 - `time/`: rollout_seconds, train_seconds, weight_sync_seconds, step_seconds
 """
 

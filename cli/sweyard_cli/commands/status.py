@@ -16,6 +16,9 @@ from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
 from sweyard_cli.figures import duration
 
+EVALUATION = "eval/"
+"""Figures of evaluations begin with it."""
+
 
 class Format(StrEnum):
     """How the list is printed."""
@@ -37,6 +40,8 @@ class RunLine:
     """Mean of the last step."""
     solved: float | None
     """Fraction of the last step's attempts."""
+    held_out: dict[str, float]
+    """What the last evaluation solved, by source; with several attempts a task also its best pass@k and best@k."""
     remaining_seconds: int | None
     restarts: int
     reason: str
@@ -80,6 +85,11 @@ def line_of(run: Mapping[str, Any]) -> RunLine:
         total_steps=snapshot.total_steps,
         reward=snapshot.metrics.get("rewardMean"),
         solved=snapshot.metrics.get("solvedFraction"),
+        held_out={
+            name.removeprefix(EVALUATION): value
+            for name, value in snapshot.metrics.items()
+            if name.startswith(EVALUATION)
+        },
         remaining_seconds=snapshot.remaining_seconds,
         restarts=int((run.get("status") or {}).get("restarts", 0)),
         reason=snapshot.message,
@@ -89,7 +99,7 @@ def line_of(run: Mapping[str, Any]) -> RunLine:
 def table_of(lines: Sequence[RunLine]) -> Table:
     """For people."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("namespace", "name", "phase", "step", "reward", "solved", "left", "restarts"):
+    for column in ("namespace", "name", "phase", "step", "reward", "solved", "held-out", "left", "restarts"):
         table.add_column(column, no_wrap=True)
     table.add_column("reason")
     for line in lines:
@@ -100,6 +110,7 @@ def table_of(lines: Sequence[RunLine]) -> Table:
             f"{line.step} of {line.total_steps}" if line.total_steps else "-",
             "-" if line.reward is None else f"{line.reward:.3f}",
             "-" if line.solved is None else f"{line.solved:.1%}",
+            ", ".join(f"{name} {value:.1%}" for name, value in line.held_out.items()) or "-",
             "-" if line.remaining_seconds is None else duration(round(line.remaining_seconds)),
             str(line.restarts),
             Text(line.reason),

@@ -33,6 +33,8 @@ def render_page(results: RunResults) -> str:
         facts=list(facts_of(results.config)),
         sources=sources,
         evaluations=[(e.title, _by_source(e.sources, sources)) for e in results.evaluations],
+        repositories=results.evaluations[-1].by_repository if results.evaluations else [],
+        last_evaluation=results.evaluations[-1].title if results.evaluations else "",
         charts=charts_of(results),
         chapters=read_chapters(choose_attempts(results)),
         config=yaml.safe_dump(dict(results.config), sort_keys=False, width=100) if results.config else "",

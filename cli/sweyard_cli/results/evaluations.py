@@ -18,18 +18,19 @@ class SourceFigure:
     solved: int
     low: float
     high: float
-    """95 % Wilson interval of the solved fraction."""
+    """95 % interval of the solved fraction: Wilson's, on the effective number of attempts."""
+    solved_fraction: float = math.nan
+    """pass@1: tasks count alike. NaN without attempts."""
+    of_several: tuple[tuple[str, float], ...] = ()
+    """pass@k and best@k, by name, of more than one attempt at a task."""
+    repositories: tuple["SourceFigure", ...] = ()
+    """The same by repository."""
     infra_failures: int = 0
     """Attempts outside of the fraction."""
     set_aside: int = 0
     """Tasks that were not attempted, as they could not be verified."""
     set_aside_cause: str = ""
     """Why the first of them was."""
-
-    @property
-    def solved_fraction(self) -> float:
-        """NaN without attempts."""
-        return self.solved / self.attempts if self.attempts else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,16 @@ class EvaluationFigures:
         if self.label.startswith(_STEP_PREFIX):
             return f"after step {self.label.removeprefix(_STEP_PREFIX)}"
         return LABELS.get(self.label, self.label)
+
+    @property
+    def by_repository(self) -> list[tuple[str, SourceFigure]]:
+        """(source, figures of one repository), of the sources that have several."""
+        return [
+            (source.source, figure)
+            for source in self.sources
+            if len(source.repositories) > 1
+            for figure in source.repositories
+        ]
 
 
 def evaluations_of(
@@ -64,15 +75,31 @@ def evaluations_of(
 
 
 def _from_report(report: Mapping[str, Any]) -> SourceFigure:
-    numbers = (int(report["attempts"]), int(report["solved"]), float(report["low"]), float(report["high"]))
     aside: Mapping[str, str] = report.get("set_aside", {})
+    repositories: Mapping[str, Mapping[str, Any]] = report.get("repositories", {})
     return SourceFigure(
-        str(report["source"]),
-        *numbers,
-        infra_failures=int(report["infra_failures"]),
+        **_numbers(str(report["source"]), report, int(report["solved"])),
         set_aside=len(aside),
         set_aside_cause=next(iter(aside.values()), ""),
+        repositories=tuple(
+            SourceFigure(**_numbers(name, figures, int(figures["solved"]))) for name, figures in repositories.items()
+        ),
     )
+
+
+def _numbers(name: str, figures: Mapping[str, Any], solved: int) -> dict[str, Any]:
+    attempts = int(figures["attempts"])
+    several = [key for key in figures if key.startswith(("pass@", "best@")) and key != "pass@1"]
+    return {
+        "source": name,
+        "attempts": attempts,
+        "solved": solved,
+        "low": float(figures["low"]),
+        "high": float(figures["high"]),
+        "solved_fraction": float(figures["solved_fraction"]) if attempts else math.nan,
+        "of_several": tuple((key, float(figures[key])) for key in several),
+        "infra_failures": int(figures["infra_failures"]),
+    }
 
 
 def _evaluation_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -95,10 +122,11 @@ def _labels_of(rows: Sequence[Mapping[str, Any]], total_steps: int) -> Iterator[
 
 
 def _from_row(row: Mapping[str, Any]) -> Iterator[SourceFigure]:
-    suffix = "/solved_fraction"
-    for source in [name[len("eval/") : -len(suffix)] for name in row if name.endswith(suffix)]:
-        figures = {name.rpartition("/")[2]: value for name, value in row.items() if name.startswith(f"eval/{source}/")}
-        attempts = int(figures["attempts"])
-        solved = round(figures["solved_fraction"] * attempts)
-        failures = int(figures["infra_failures"])
-        yield SourceFigure(source, attempts, solved, figures["low"], figures["high"], failures)
+    """Names are eval/SOURCE/FIGURE; those of repositories are longer, and left to the summary."""
+    sources: dict[str, dict[str, float]] = {}
+    for name, value in row.items():
+        if name.startswith("eval/") and name.count("/") == 2:
+            _, source, figure = name.split("/")
+            sources.setdefault(source, {})[figure] = value
+    for source, figures in sources.items():
+        yield SourceFigure(**_numbers(source, figures, round(figures["solved_fraction"] * figures["attempts"])))

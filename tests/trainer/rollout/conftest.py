@@ -148,7 +148,7 @@ def make_bench() -> Callable[..., Bench]:
             return answer
 
         bench = Workbench(
-            runtime, sessions, ScriptedAgent(end), PreparedSandboxes(runtime, prepare).acquire, extract, grade, grade
+            runtime, sessions, ScriptedAgent(end), PreparedSandboxes(runtime, prepare).acquire, extract, *[grade] * 3
         )
         return Bench(bench, runtime, sessions, graded)
 

@@ -53,6 +53,9 @@ class RewardingWorker:
             raise InfrastructureError(FailureReason.NODE_LOST, "gone")
         return fault
 
+    async def regression_score(self, task: Task, patch: str) -> float:
+        raise NotImplementedError
+
     async def run(self, plan: AttemptPlan) -> Trajectory:
         self.running += 1
         self.most_running = max(self.most_running, self.running)

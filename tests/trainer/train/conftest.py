@@ -122,6 +122,9 @@ class RuleWorker:
             raise VerificationTimeoutError(FailureReason.ERROR, "the tests took too long")
         return "broken" if task.id.startswith("faulty") else None
 
+    async def regression_score(self, task: Task, patch: str) -> float:
+        raise NotImplementedError
+
     async def run(self, plan: AttemptPlan) -> Trajectory:
         self._world.event(f"attempt {plan.attempt_id} by {self.version}")
         self.on_run(plan)

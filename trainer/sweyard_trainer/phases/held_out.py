@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.evaluation import SourceResult, evaluate_source
+from sweyard_trainer.evaluation.figures import SourceResult
+from sweyard_trainer.evaluation.source import SourceEvaluation, evaluate_source
 from sweyard_trainer.metrics import prefixed
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.rollout.plan import derive_seed, select_eval_plans
@@ -37,7 +38,7 @@ class HeldOut:
             for name, value in prefixed(f"eval/{result.source}", result.metrics()).items()
         }
         self._life.write_metrics("evaluation", state.step, figures)
-        self._run.progress.evaluated({result.source: result.solved_fraction for result in results})
+        self._run.progress.evaluated({name: value for result in results for name, value in _shown(result).items()})
 
     async def _evaluate(self, label: str) -> list[SourceResult]:
         return [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
@@ -53,9 +54,18 @@ class HeldOut:
             seed=derive_seed(self._run.spec.seed, "evaluation"),
             set_aside=set(set_aside),
         )
-        log = self._run.storage / "rollouts" / f"eval-{label}-{name}.jsonl"
+        work = SourceEvaluation(
+            label=label,
+            source=name,
+            plans=plans,
+            attempts_per_task=evaluation.attempts,
+            verify=evaluation.verifier == "regression",
+            retries=self._run.spec.rollout.infra_retries,
+            run_id=self._run.run_id,
+            storage=self._run.storage,
+        )
         began = time.monotonic()
-        result = await evaluate_source(name, plans, self._run.pool, log, self._run.progress.attempt_done)
+        result = await evaluate_source(work, self._run.pool, self._run.progress.attempt_done)
         self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)
         return replace(result, set_aside=set_aside)
 
@@ -86,6 +96,18 @@ class HeldOut:
         else:
             self._life.state.eval_set_aside[task.id] = fault
         return None
+
+
+def _shown(result: SourceResult) -> dict[str, float]:
+    """For the status: pass@1 under the source's name and, of several attempts, what all of them are worth."""
+    figures = result.figures
+    most = max(figures.pass_at, default=1)
+    shown = {result.source: figures.solved_fraction}
+    if most > 1:
+        shown[f"{result.source}/pass@{most}"] = figures.pass_at[most]
+    if figures.best_at:
+        shown[f"{result.source}/best@{max(figures.best_at)}"] = figures.best_at[max(figures.best_at)]
+    return shown
 
 
 def _by_cause(aside: dict[str, str]) -> str:

@@ -69,6 +69,8 @@ class Workbench:
     """Grade a patch in a fresh sandbox."""
     grade_patiently: Callable[[Task, str], Awaitable[Grade]]
     """The same with a longer limit, for tasks whose verification took too long."""
+    grade_regressions: Callable[[Task, str], Awaitable[Grade]]
+    """The same for tasks whose failing tests were taken away; the two must not share what they remember."""
 
 
 @dataclass(slots=True)

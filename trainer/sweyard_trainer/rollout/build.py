@@ -42,6 +42,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
     embedded = make_embedded_engines(spec, environment)
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     patient = GradingCache(runtime, timeout_seconds=PATIENCE * spec.reward.timeout_seconds)
+    regressions = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     bench = Workbench(
         runtime=runtime,
         gateway=make_gateway_client(spec, environment, embedded),
@@ -50,6 +51,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
         extract_patch=_patch_text,
         grade=cache.grade,
         grade_patiently=patient.grade,
+        grade_regressions=regressions.grade,
     )
     return LocalWorker(bench, attempt_rules(spec), environment.storage / "weights", embedded, _nonce)
 

@@ -44,6 +44,11 @@ class WorkerPool:
         except VerificationTimeoutError:
             return await self.verify(task, patient=True)
 
+    async def regression_score(self, task: Task, patch: str) -> float:
+        """See Worker.regression_score."""
+        async with self._slots:
+            return await self._workers[self._least_loaded()].regression_score(task, patch)
+
     async def run(self, plan: AttemptPlan) -> Trajectory:
         """One attempt, on the least loaded worker, once there is room."""
         async with self._slots:

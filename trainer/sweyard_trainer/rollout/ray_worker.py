@@ -56,6 +56,10 @@ class RayWorker:
         fault: str | None = await self._actor.call.remote("verify", task, patient=patient)
         return fault
 
+    async def regression_score(self, task: Task, patch: str) -> float:
+        score: float = await self._actor.call.remote("regression_score", task, patch)
+        return score
+
     async def run(self, plan: AttemptPlan) -> Trajectory:
         """A cancelled wait cancels the attempt, which gives its sandbox back."""
         reference = self._actor.call.remote("run", plan)

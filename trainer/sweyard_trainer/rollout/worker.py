@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.grading.regression import regression_score, regression_task
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EmbeddedEngine
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
@@ -38,6 +39,10 @@ class Worker(Protocol):
 
         `patient` allows more time. Raises InfrastructureError, VerificationTimeoutError.
         """
+        ...
+
+    async def regression_score(self, task: Task, patch: str) -> float:
+        """Share of the task's regression tests that pass with `patch`. Raises InfrastructureError."""
         ...
 
     async def run(self, plan: AttemptPlan) -> Trajectory:
@@ -80,6 +85,11 @@ class LocalWorker:
         if not gold.strict:
             return f"its gold patch does not pass: {'; '.join(gold.reasons) or gold.log[-200:]}"
         return "its tests pass without any change" if empty.official else None
+
+    async def regression_score(self, task: Task, patch: str) -> float:
+        judged = regression_task(task)
+        assert judged is not None, "asked of tasks that have regression tests of their own"
+        return regression_score(await self.bench.grade_regressions(judged, patch))
 
     async def run(self, plan: AttemptPlan) -> Trajectory:
         return await run_attempt(plan, self.bench, self.rules, self.nonce())
