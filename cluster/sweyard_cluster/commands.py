@@ -7,7 +7,7 @@ from collections.abc import Callable
 from . import faults, lifecycle, loading
 from .errors import ClusterError
 from .host import NODE_PACKAGES, ensure_packages, require_root
-from .image_builders import BUILD_PACKAGES, choose_builder, docker_answers, unmount_storage
+from .image_builders import BUILD_PACKAGES, choose_builder, docker_can_build, unmount_storage
 from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
 from .prerequisites import ensure as ensure_prerequisites
@@ -148,7 +148,7 @@ def build(tool: Tool, arguments: argparse.Namespace) -> None:
 def prerequisites(tool: Tool, _arguments: argparse.Namespace) -> None:
     """For a cluster with nodes and for the images that are loaded into it."""
     require_root("a cluster with nodes")
-    packages = {**NODE_PACKAGES, **({} if docker_answers() else BUILD_PACKAGES)}
+    packages = {**NODE_PACKAGES, **({} if docker_can_build() else BUILD_PACKAGES)}
     go = tool.binaries.environment_to_build(["control-plane", "node", "helm"])
     ensure_prerequisites(packages, tool.progress, go=go)
 

@@ -1,4 +1,4 @@
-"""Building and keeping images with what the machine has: docker where its engine answers, else buildah."""
+"""Building and keeping images with what the machine has: docker where its engine can get the base, else buildah."""
 
 import configparser
 import io
@@ -24,8 +24,10 @@ CERTIFICATES_IN_BUILD = "/run/host-certificates.crt"
 PIP_SETTINGS = Path("/etc/pip.conf")
 
 
+PUBLIC_BASE = "debian:bookworm-slim"
+"""What images/base/Dockerfile starts from where it can be pulled."""
 BUILD_PACKAGES: Mapping[str, str] = {"buildah": "buildah", "debootstrap": "debootstrap"}
-"""What builds images where no Docker engine answers."""
+"""What builds images where Docker cannot."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,21 @@ def docker_answers() -> bool:
     return subprocess.run(["docker", "version"], capture_output=True, check=False).returncode == 0
 
 
+def docker_can_build() -> bool:
+    """Whether an engine answers that has the public base image, or gets it now."""
+    return docker_answers() and any(
+        subprocess.run(["docker", *command, PUBLIC_BASE], capture_output=True, check=False).returncode == 0
+        for command in (("image", "inspect"), ("pull", "--quiet"))
+    )
+
+
 def choose_builder(cache: Cache, progress: Progress) -> Builder:
-    """docker if its engine answers, else buildah; raises ClusterError where neither can work."""
-    if docker_answers():
+    """docker if its engine can, else buildah; raises ClusterError where neither can work."""
+    if docker_can_build():
         return Docker()
-    require_root("building images without a Docker engine")
+    if docker_answers():
+        progress.say(f"The Docker engine cannot pull {PUBLIC_BASE}: images are built by buildah, on a Debian made here")
+    require_root("building images without a Docker engine that can pull their base")
     ensure_packages({"buildah": "buildah"}, progress)
     accept_local_images(Path("/etc/containers/policy.json"), cache.image_storage)
     return Buildah(cache.image_storage, storage_driver(cache.image_storage))

@@ -11,7 +11,7 @@ import pytest
 
 from sweyard_cluster.debian import host_mirror, mirror_of
 from sweyard_cluster.errors import ClusterError
-from sweyard_cluster.image_builders import Build, parse_size, pip_settings
+from sweyard_cluster.image_builders import PUBLIC_BASE, Build, docker_can_build, parse_size, pip_settings
 from sweyard_cluster.images import IMAGES, build_images, build_order, small_images
 from sweyard_cluster.loading import name_in_cluster, sources
 from sweyard_cluster.paths import Cache
@@ -63,6 +63,33 @@ def test_each_image_is_told_its_base(tmp_path: Path) -> None:
     arguments: list[Mapping[str, str]] = [build.arguments for build in builder.builds]
     assert arguments == [{}, {"BASE_IMAGE": "localhost/sweyard/python:dev"}]
     assert sizes == {"python": 1000, "operator": 1000}
+
+
+ENGINES = {
+    "no engine": ("exit 1", False),
+    "has the base": ("[ $1 = version ] || [ $1 = image ]", True),
+    "pulls the base": ("[ $1 = version ] || [ $1 = pull ]", True),
+    "reaches no registry": ("[ $1 = version ]", False),
+}
+
+
+@pytest.mark.parametrize(("script", "builds"), ENGINES.values(), ids=ENGINES)
+def test_docker_builds_where_its_engine_can_get_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, builds: bool
+) -> None:
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert docker_can_build() is builds
+
+
+def test_without_docker_nothing_is_asked_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not docker_can_build()
+
+
+def test_the_base_that_is_looked_for_is_the_dockerfile_s() -> None:
+    assert f"ARG BASE_IMAGE={PUBLIC_BASE}\n" in (CHECKOUT / "images/base/Dockerfile").read_text()
 
 
 def test_folder_without_images_is_refused(tmp_path: Path) -> None:
