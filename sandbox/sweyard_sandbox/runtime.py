@@ -117,7 +117,7 @@ class Runtime(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back everything that is held."""
+        """Give back everything that is held. Safe to call twice."""
         ...
 
 

@@ -54,6 +54,7 @@ class Pool:
         self._holding = Holding(api, lease, namespace=namespace, pool=name, rng=rng, on_stop=self._abandon)
         self._claims = self._holding.claims
         self._sandboxes: set[DriverSandbox] = set()
+        self._closed = False
 
     @classmethod
     async def connect(
@@ -169,7 +170,10 @@ class Pool:
         return await self._holding.explain_waiting(image)
 
     async def close(self) -> None:
-        """Give everything back and remove the Lease, and with it the demand."""
+        """Give everything back and remove the Lease, and with it the demand. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
         self._holding.stop(InfrastructureError(FailureReason.DELETED, "the pool client is closed"))
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
         await self._holding.close()

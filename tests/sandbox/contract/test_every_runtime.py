@@ -143,5 +143,6 @@ async def test_a_closed_sandbox_says_so(sandbox: Sandbox) -> None:
 async def test_a_runtime_takes_its_sandboxes_with_it(runtime: Runtime, image: str) -> None:
     sandbox = await runtime.acquire(image, deadline_seconds=30)
     await runtime.close()
+    await runtime.close()
     with pytest.raises(InfrastructureError):
         await sandbox.run("echo", timeout_seconds=5)

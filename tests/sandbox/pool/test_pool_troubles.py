@@ -99,6 +99,17 @@ async def test_a_release_that_the_server_cannot_take_now_is_made_later(api: Any,
         await eventually(lambda: api.holders() == {})
 
 
+async def test_a_pool_that_is_closed_twice_is_closed(api: Any, credentials: Credentials) -> None:
+    api.add_pod("p-0")
+    pool = await connect(credentials)
+    await pool.acquire_pod("i:1", deadline_seconds=5)
+    await pool.close()
+    await pool.close()
+    assert api.holders() == {}
+    with pytest.raises(InfrastructureError, match="is closed"):
+        await pool.acquire_pod("i:1", deadline_seconds=5)
+
+
 async def test_closing_does_not_wait_for_a_server_that_is_away(api: Any, credentials: Credentials) -> None:
     api.add_pod("p-0")
     pool = await connect(credentials)
