@@ -22,6 +22,15 @@ def required_rules(spec: Schema) -> list[dict[str, str]]:
             "message": "set exactly one of name (a hub id or path) and scratch (make a small model)",
         }
     )
+    without_training = "self.?mode.orValue('rl') != 'rl'"
+    rules.append(
+        {
+            "rule": f"{without_training} || self.?tasks.?train.hasValue(){_or_preset_sets(('tasks', 'train'))}",
+            "fieldPath": ".tasks.train",
+            "message": "tasks.train is required in mode rl: set it, or a preset that does",
+            "reason": "FieldValueRequired",
+        }
+    )
     return rules
 
 

@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from sweyard_api.base import Model
+from sweyard_api.sft import Sft
 from sweyard_api.training_run import TrainingRunSpec
 
 M = TypeVar("M", bound=Model)
@@ -13,6 +14,7 @@ def derive(spec: TrainingRunSpec) -> TrainingRunSpec:
     return spec.model_copy(
         update={
             "warmup": spec.warmup if spec.warmup and spec.warmup.steps else None,
+            "sft": _whole_sft(spec),
             "trainer": spec.trainer.model_copy(
                 update={"lora": spec.trainer.lora if spec.trainer.lora and spec.trainer.lora.rank else None}
             ),
@@ -35,6 +37,13 @@ def derive(spec: TrainingRunSpec) -> TrainingRunSpec:
             else _filled(spec.sandboxes, replicas=max(spec.rollout.max_concurrent, _warm_sandboxes(spec))),
         }
     )
+
+
+def _whole_sft(spec: TrainingRunSpec) -> Sft | None:
+    if spec.sft is None:
+        return None
+    least = {"min_reward": spec.reward.solved} if spec.sft.rollouts else {}
+    return _filled(spec.sft, max_tokens=spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens, **least)
 
 
 def _filled(model: M, **values: Any) -> M:

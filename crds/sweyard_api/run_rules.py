@@ -25,7 +25,8 @@ def _learns_in_groups(spec: "TrainingRunSpec") -> bool:
 
 def _warmup_can_be_scripted(spec: "TrainingRunSpec") -> bool:
     warmup = spec.warmup
-    return warmup is None or warmup.demonstrations != "scripted" or spec.agent.type in SCRIPTED_AGENTS
+    scripted = spec.mode == "rl" and warmup is not None and warmup.demonstrations == "scripted"
+    return not scripted or spec.agent.type in SCRIPTED_AGENTS
 
 
 def _context_fits(spec: "TrainingRunSpec") -> bool:
@@ -110,16 +111,35 @@ RUN_RULES = (
         ),
     ),
     Rule(
-        "warmup",
-        "mode sft trains on demonstrations: say with warmup.demonstrations which",
-        lambda spec: spec.mode != "sft" or spec.warmup is not None,
+        "tasks.train",
+        "is required in mode rl: set it, or a preset that does; for example tasks: {train: {dataset: "
+        "R2E-Gym/R2E-Gym-Subset}}",
+        lambda spec: spec.mode != "rl" or spec.tasks.train is not None,
+    ),
+    Rule(
+        "model.scratch",
+        "learns its tokenizer from tasks.train, which is unset: set it, or name a model by model.name",
+        lambda spec: spec.mode == "rl" or spec.model.scratch is None or spec.tasks.train is not None,
+    ),
+    Rule(
+        "sft",
+        "mode sft learns from recorded trajectories: list files of chats in sft.datasets, or directories of runs in "
+        "sft.rollouts",
+        lambda spec: spec.mode != "sft" or spec.sft is not None,
+        "self.?mode.orValue('rl') != 'sft' || has(self.sft)",
+    ),
+    Rule(
+        "sft",
+        "is for mode: sft; what is imitated before reinforcement learning belongs in `warmup`",
+        lambda spec: spec.mode == "sft" or spec.sft is None,
+        "!has(self.sft) || self.?mode.orValue('rl') == 'sft'",
     ),
     Rule(
         "warmup.demonstrations",
         f"`scripted` needs an agent with a scripted solver ({', '.join(SCRIPTED_AGENTS)}): set agent.type to one of "
         "them, or demonstrations to `dataset`",
         _warmup_can_be_scripted,
-        "self.?warmup.?demonstrations.orValue('dataset') != 'scripted'"
+        "self.?mode.orValue('rl') != 'rl' || self.?warmup.?demonstrations.orValue('dataset') != 'scripted'"
         f" || self.?agent.?type.orValue('short') in {list(SCRIPTED_AGENTS)}",
     ),
     Rule(

@@ -11,6 +11,7 @@ from typing_extensions import is_typeddict
 
 from sweyard_api.base import DNS_NAME_PATTERN, IMAGE_NAME_PATTERN, IMPORT_PATH_PATTERN, QUANTITY_PATTERN, Model
 from sweyard_api.problem import Problem
+from sweyard_api.sft import CHAT_FILE_PATTERN
 
 _PATTERNS = {
     DNS_NAME_PATTERN: "must be a Kubernetes name: lower-case letters, digits and hyphens, no hyphen at either end",
@@ -18,6 +19,7 @@ _PATTERNS = {
     "mean :latest",
     IMPORT_PATH_PATTERN: "must name a function as pkg.module:name, for example my_rewards.length:reward",
     QUANTITY_PATTERN: "must be a Kubernetes quantity such as 500m, 4Gi or 2",
+    CHAT_FILE_PATTERN: "must be a file that ends in .jsonl, .jsonl.gz or .parquet",
     r"^https?://": "must begin with http:// or https://",
 }
 _BOUNDS = {
@@ -45,7 +47,6 @@ _KINDS = {
 
 _EXAMPLES = {
     "model": "; for example model: {name: Qwen/Qwen3-8B}",
-    "tasks": "; for example tasks: {train: {dataset: R2E-Gym/R2E-Gym-Subset}}",
 }
 
 

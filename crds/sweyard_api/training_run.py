@@ -19,6 +19,7 @@ from sweyard_api.infrastructure import (
 from sweyard_api.kubernetes_types import Conditions
 from sweyard_api.rule import Rule
 from sweyard_api.run_rules import RUN_RULES
+from sweyard_api.sft import Sft
 from sweyard_api.workload import Agent, Evaluation, ModelSource, Reward, Rollout, Tasks
 
 
@@ -35,7 +36,7 @@ class TrainingRunSpec(Model):
     """Seeds everything that draws."""
     model: ModelSource
     """The policy's initial weights."""
-    tasks: Tasks
+    tasks: Tasks = Tasks()
     """Training and held-out tasks."""
     agent: Agent = Agent()
     """Who acts in a sandbox."""
@@ -45,6 +46,8 @@ class TrainingRunSpec(Model):
     """Who says that a task is solved."""
     warmup: Warmup | None = None
     """Supervised steps before RL."""
+    sft: Sft | None = None
+    """What mode sft learns from."""
     algorithm: Algorithm = Algorithm()
     """Advantages and loss."""
     optimizer: Optimizer = Optimizer()

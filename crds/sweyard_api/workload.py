@@ -71,10 +71,16 @@ def _all_differ(names: list[str]) -> bool:
 class Tasks(Model):
     """Training and held-out tasks."""
 
-    train: TaskSource
-    """What rollouts are drawn from."""
+    train: TaskSource | None = None
+    """What rollouts are drawn from; required in mode rl. In any mode, a scratch model's tokenizer is learned from
+    them."""
     eval: Annotated[list[TaskSource], Field(max_length=16)] = []
     """What evaluation runs on; each is reported apart."""
+
+    @property
+    def sources(self) -> list[TaskSource]:
+        """Training and held-out ones."""
+        return [*([self.train] if self.train else []), *self.eval]
 
     rules = (
         Rule(

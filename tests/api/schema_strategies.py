@@ -46,6 +46,8 @@ def _strings(schema: dict[str, Any], _: dict[str, Any]) -> st.SearchStrategy[str
         return st.builds("{}:{}".format, WORDS, WORDS)
     if schema.get("pattern", "").startswith("^https"):
         return WORDS.map("http://{}".format)
+    if schema.get("pattern", "").endswith("parquet)$"):
+        return WORDS.map("{}.parquet".format)
     if "A-Za-z_" in schema.get("pattern", ""):
         return WORDS.map("V{}".format)
     return WORDS

@@ -102,10 +102,10 @@ def test_a_slip_in_yaml_is_one_sentence_with_its_place(text: str, sentence: str)
 
 
 def test_a_misspelt_field_is_told_before_the_one_that_is_missing_for_it() -> None:
-    spec = "{preset: tiny, task: {train: {dataset: tiny}}}"
+    spec = "{preset: grpo, modell: {name: a/b}, tasks: {train: {dataset: tiny}}}"
     told = validate_text(f"{{{OURS}, kind: TrainingRun, metadata: {{name: a}}, spec: {spec}}}", file="f")
-    assert [problem.problem.field for problem in told] == ["spec.task", "spec.tasks"]
-    assert "did you mean tasks?" in str(told[0])
+    assert [problem.problem.field for problem in told] == ["spec.modell", "spec.model"]
+    assert "did you mean model?" in str(told[0])
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf"])

@@ -53,7 +53,9 @@ def prepare_model(
 
 def demonstrated_tasks(spec: TrainingRunSpec) -> TaskSource:
     """What scripted demonstrations, and a tokenizer made here, are taken from."""
-    return spec.warmup.tasks if spec.warmup and spec.warmup.tasks else spec.tasks.train
+    source = spec.warmup.tasks if spec.warmup and spec.warmup.tasks else spec.tasks.train
+    assert source is not None, "a config that needs training tasks and has none is refused when it is resolved"
+    return source
 
 
 def task_texts(spec: TrainingRunSpec, tasks: Sequence[Task]) -> Iterator[str]:

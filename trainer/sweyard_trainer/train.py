@@ -76,17 +76,22 @@ class TrainingLoop:
         state.step += 1
         state.weight_version += 1
         synced = time.monotonic()
-        await self._life.sync_weights()
+        if self._spec.mode == "rl" or self._is_evaluated() or state.step == self._main_steps:
+            await self._life.sync_weights()
         now = time.monotonic()
         figures |= {"time/weight_sync_seconds": now - synced, "time/step_seconds": now - began}
         self._life.write_metrics(self._spec.mode, state.step, figures)
         self._run.progress.advance("step", 1, now - began)
         self._run.progress.step_done(state.step, figures)
-        every = self._spec.evaluation.every_steps
-        if every and state.step % every == 0 and state.step < self._main_steps:
+        if self._is_evaluated():
             await self._held_out.evaluate_once(f"step-{state.step}", wanted=True)
         await self._checkpoints.after_step(self._main_steps)
         self._life.stop.heed()
+
+    def _is_evaluated(self) -> bool:
+        """Whether an evaluation follows the step just done; the one after the last step is another's affair."""
+        every, step = self._spec.evaluation.every_steps, self._life.state.step
+        return bool(every and self._run.eval_tasks) and step % every == 0 and step < self._main_steps
 
     def _finish(self) -> dict[str, Any]:
         state = self._life.state

@@ -42,8 +42,7 @@ def find_wanted(document: Mapping[str, Any], list_images: ListImages, directorie
     spec = ImageCacheSpec.model_validate(images.model_dump(exclude={"cache_ref", "from_tasks"}))
     listed, of_tasks = _listed(spec, list_images), list[str]()
     if images.from_tasks:
-        sources = (config.tasks.train, *config.tasks.eval)
-        of_tasks = [image for source in sources for image in _of(source, list_images, directories)]
+        of_tasks = [image for source in config.tasks.sources for image in _of(source, list_images, directories)]
     found = _each_once(spec.images, listed, of_tasks)
     if not found:
         raise UserError(f"{name}: its tasks name no container image, so there is nothing to cache")

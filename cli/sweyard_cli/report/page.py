@@ -67,7 +67,7 @@ def facts_of(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"{scratch['layers']} layers of {scratch['hiddenSize']}, from scratch" if scratch else config["model"]["name"]
     )
     yield "model", str(model)
-    yield "tasks", str(config["tasks"]["train"]["dataset"])
+    yield from _trained_on(config)
     yield "agent", str(config["agent"]["type"])
     if config["mode"] == "rl":
         yield "algorithm", str(config["algorithm"]["estimator"])
@@ -75,3 +75,10 @@ def facts_of(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "a step", f"{rollout['groupsPerStep']} tasks, {rollout['groupSize']} attempts each"
     if config.get("preset"):
         yield "preset", str(config["preset"])
+
+
+def _trained_on(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if config["mode"] == "sft":
+        yield "trajectories", ", ".join((*config["sft"]["datasets"], *config["sft"]["rollouts"]))
+    elif config["mode"] == "rl":
+        yield "tasks", str(config["tasks"]["train"]["dataset"])

@@ -49,7 +49,7 @@ def build_dataset_mounts(run: RunContext) -> list[dict[str, Any]]:
 
 
 def _datasets(config: TrainingRunSpec) -> Iterator[str]:
-    for source in (config.tasks.train, *config.tasks.eval):
+    for source in config.tasks.sources:
         yield source.dataset
     if config.warmup is not None and config.warmup.tasks is not None:
         yield config.warmup.tasks.dataset

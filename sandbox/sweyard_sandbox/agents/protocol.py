@@ -12,12 +12,14 @@ from typing import Literal, Protocol
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
+Role = Literal["system", "user", "assistant", "tool"]
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation."""
 
-    role: Literal["system", "user", "assistant", "tool"]
+    role: Role
     content: str
 
 

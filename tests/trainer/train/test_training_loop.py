@@ -131,10 +131,14 @@ async def test_evaluation_mode_trains_nothing(world: Any, make_life: Callable[..
 
 
 async def test_supervised_mode_only_imitates(world: Any, make_life: Callable[..., Any]) -> None:
-    summary = await TrainingLoop(make_life(world, mode="sft").run).run()
+    summary = await TrainingLoop(make_life(world, mode="sft", sft={"datasets": ["chats.jsonl"]}).run).run()
     assert world.events.count("sft") == 6
     assert "train" not in world.events
     assert summary["steps"] == 6
+    assert list(summary["evaluations"]) == ["untrained", "step-3", "final"]
+    synced = [event for event in world.events if event.startswith("weights")]
+    assert synced == ["weights 0", "weights 3", "weights 6"], "engines need the weights that are evaluated alone"
+    assert json.loads((world.storage / "progress.json").read_text())["metrics"]["loss"] == 1.0
 
 
 async def test_faulty_held_out_tasks_are_set_aside_and_named(world: Any, make_life: Callable[..., Any]) -> None:

@@ -3,10 +3,10 @@
 import asyncio
 import time
 
+from sweyard_trainer.demonstrations.batches import draw_batch
 from sweyard_trainer.metrics import prefixed
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.trajectory import Segment
-from sweyard_trainer.warmup import draw_batch
 
 
 class Supervised:
@@ -43,11 +43,17 @@ class Supervised:
         return True
 
     async def step(self) -> dict[str, float]:
-        """One step of mode: sft; its figures."""
-        spec = self._life.spec
-        size = spec.warmup.batch_size if spec.warmup else spec.rollout.groups_per_step * spec.rollout.group_size
-        batch = draw_batch(await self._prepared(), self._life.state.step, size, spec.seed)
-        return prefixed("train", await self._life.run.learner.sft_step(batch))
+        """One step of mode sft; its figures. Raises DemonstrationFileError."""
+        life, sft = self._life, self._life.spec.sft
+        assert sft is not None, "mode sft without sft is refused when the config is resolved"
+        number = life.state.step + 1
+        began = time.monotonic()
+        life.run.progress.update(phase="sft", message=f"step {number}: reading trajectories")
+        demonstrations = await self._prepared()
+        life.run.progress.update(message=f"step {number}: training on {len(demonstrations)} trajectories")
+        batch = draw_batch(demonstrations, life.state.step, sft.batch_size, life.spec.seed)
+        figures = await life.run.learner.sft_step(batch)
+        return {**prefixed("train", figures), "time/train_seconds": time.monotonic() - began}
 
     async def _prepared(self) -> list[Segment]:
         if self._demonstrations is None:
