@@ -36,6 +36,8 @@ class FailureReason(StrEnum):
     LEASE_LOST = "LeaseLost"
     """The holder could not renew its Lease and gave up all that it held."""
     CHANNEL_LOST = "ChannelLost"
+    EXEC_LOST = "ExecLost"
+    """A command was sent, and nobody knows whether it ran."""
     DISK_FULL = "DiskFull"
     ENDED_FROM_WITHIN = "EndedFromWithin"
     """What ran in the sandbox ended its first process."""
@@ -118,7 +120,7 @@ class CommandMayHaveRunError(InfrastructureError):
     """The channel broke after a command was sent and before its result came: it may have run, and is not run again."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(FailureReason.CHANNEL_LOST, message)
+        super().__init__(FailureReason.EXEC_LOST, message)
 
 
 class TaskFormatError(SweyardError, ValueError):

@@ -31,7 +31,10 @@ class ChannelCounters:
 
 @dataclass(slots=True)
 class DriverLink:
-    """Sends requests, hands over answers; `on_greeting` is called whenever the driver is ready but the first time."""
+    """Sends requests, hands over answers; `on_greeting` is called whenever the driver is ready but the first time.
+
+    What is on its way when the stream breaks may be lost in both directions.
+    """
 
     connector: Connector
     secret: str
@@ -48,8 +51,9 @@ class DriverLink:
     """Why nothing can be sent any more."""
     _channel: Channel | None = field(init=False, default=None)
     _hello: wire.Hello | None = field(init=False, default=None)
+    _num_streams: int = field(init=False, default=0)
+    _is_ready: bool = field(init=False, default=False)
     _parser: wire.AnswerParser = field(init=False)
-    _connected: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _reader: asyncio.Task[None] | None = field(init=False, default=None)
     _cap_bytes: int = field(init=False, default=DEFAULT_OUTPUT_CAP_BYTES)
 
@@ -59,21 +63,29 @@ class DriverLink:
         assert self._hello is not None, "open() first"
         return self._hello
 
+    @property
+    def is_ready(self) -> bool:
+        """There is a stream, as far as is known; else `on_greeting` follows, or `on_death`."""
+        return self._is_ready
+
     async def open(self) -> None:
         """Connect and wait until the driver is ready. Raises ChannelError, InfrastructureError."""
         await self._connect()
+        self._is_ready = True
         self._reader = asyncio.create_task(self._read(), name="driver-stream")
 
     async def send(self, request: bytes) -> None:
-        """Send, once there is a stream. If it breaks, `on_greeting` follows. Raises InfrastructureError: dead."""
-        await self._connected.wait()
-        if self.dead is not None:
-            raise self.dead
-        assert self._channel is not None
+        """Send if there is a stream. If it breaks, `on_greeting` follows."""
+        channel = self._channel
+        if not self._is_ready or channel is None:
+            return
         try:
-            await self._channel.send(request)
+            await channel.send(request)
         except ChannelError:
-            await self._channel.close()
+            await channel.close()
+        except asyncio.CancelledError:  # what was sent of it would eat the beginning of the next request
+            await channel.close()
+            raise
 
     def limit_output(self, cap_bytes: int) -> None:
         """Hold no more than this of the output to come."""
@@ -88,7 +100,7 @@ class DriverLink:
         """The sandbox is dead, or given back."""
         if self.dead is None:
             self.dead = error
-        self._connected.set()
+        self._is_ready = False
         if self._reader is not None:
             self._reader.cancel()
 
@@ -96,7 +108,7 @@ class DriverLink:
         try:
             while True:
                 why = await self._read_stream()
-                self._connected.clear()
+                self._is_ready = False
                 await self.break_off()
                 await self._reconnect(why)
         except InfrastructureError as error:
@@ -109,7 +121,8 @@ class DriverLink:
         try:
             while data := await self._channel.receive():
                 for answer in self._parser.feed(data):
-                    if isinstance(answer, wire.Hello):  # a command killed the driver's loops
+                    if isinstance(answer, wire.Hello):  # a command killed the driver's loops, or removed its spool
+                        self._hello = answer
                         await self.on_greeting()
                     else:
                         await self.on_answer(answer)
@@ -124,9 +137,12 @@ class DriverLink:
     async def _connect_in_turn(self) -> None:
         channel = await self.connector.connect()
         parser = wire.AnswerParser(self.secret, max_output_bytes=self._cap_bytes)
+        self._num_streams += 1
+        stream = f"{self.secret[:6]}.{self._num_streams}"
+        ledger = self._hello.ledger if self._hello else wire.NO_LEDGER
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                await channel.send(wire.encode_driver(self.secret, self.environment))
+                await channel.send(wire.encode_driver(self.secret, self.environment, stream=stream, ledger=ledger))
                 self._hello = await _receive_hello(channel, parser)
         except BaseException as error:
             await channel.close()
@@ -134,7 +150,6 @@ class DriverLink:
                 raise ChannelError(f"the sandbox's shell did not answer: {error}") from error
             raise
         self._channel, self._parser = channel, parser
-        self._connected.set()
 
     async def _reconnect(self, why: str) -> None:
         """A new stream after the last one broke. Raises InfrastructureError when there is no hope left."""
@@ -155,6 +170,7 @@ class DriverLink:
             if self.hello.born != born:
                 raise await self._explain_other_container()
             self.counters.reconnects += 1
+            self._is_ready = True
             await self.on_greeting()
             return
         words = f"{why}; the sandbox could not be reached for {self.reconnect_seconds:.0f} s ({last})"
@@ -162,7 +178,6 @@ class DriverLink:
 
     async def _explain_other_container(self) -> InfrastructureError:
         """The sandbox's container is gone, and a new one is in its place; the runtime may hear of it later than we."""
-        self._connected.clear()
         for _ in range(_EXPLAIN_TRIES):
             if (error := await self.connector.explain()) is not None:
                 return error

@@ -16,6 +16,8 @@ MAX_INLINE_COMMAND_BYTES = 100_000
 """Longer commands travel as a file: the kernel limits one argument to 128 KiB."""
 BOOTSTRAP = 'p=;while IFS= read -r l&&[ "$l" != \'#end\' ];do p="$p$l\n";done;eval "$p"'
 """`sh -c BOOTSTRAP` reads the driver from its input: so it needs no file, and no command line names its tools."""
+NO_LEDGER = "none"
+_POINT = "#@ "
 _PARTS = ("common.sh", "serve.sh", "worker.sh", "control.sh", "main.sh")
 _MAX_READ_BYTES = 4_096
 """Longer requests are sent raw: a shell reads lines from a stream byte by byte, a system call each."""
@@ -46,6 +48,8 @@ class Hello:
     new_session: bool
     """Commands get a session of their own; without setsid a timeout finds processes by their environment only."""
     spool: str
+    ledger: str
+    """Names what the spool knows of begun commands; another name is a spool without that knowledge."""
     born: str
     """When the sandbox's process 1 began, in the kernel's ticks: another number is another container."""
 
@@ -98,27 +102,43 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """This driver did not begin the command and never will; it cannot know if another did: the spool was removed."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lacks:
     """The image has not all the tools that the driver needs."""
 
     tools: tuple[str, ...]
 
 
-Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Ruined | Dropped
+Answer = Hello | Lacks | Begun | Ended | Unknown | Refused | Ruined | Dropped | Lost
 
 
-def encode_driver(secret: str, environment: dict[str, str]) -> bytes:
-    """The program for BOOTSTRAP, followed by the secret of its marks and the exports that all commands get."""
+def encode_driver(secret: str, environment: dict[str, str], *, stream: str, ledger: str = NO_LEDGER) -> bytes:
+    """The program for BOOTSTRAP, followed by the secret of its marks and the exports that all commands get.
+
+    `stream` is a name that no other stream had, ending in a dot and its number; `ledger` is what the last one had.
+    """
     exports = "\n".join(encode_exports(environment)) or ":"
-    return (read_program() + f"#end\ninit {secret} {_count_lines(exports)}\n{exports}\n").encode()
+    begin = f"#end\ninit {secret} {_count_lines(exports)} {stream} {ledger}\n{exports}\n"
+    return (read_program() + begin).encode()
 
 
 @functools.cache
-def read_program() -> str:
-    """The driver without its comments: each byte of it costs a system call where it is read."""
+def read_program(at_point: str = "") -> str:
+    """The driver without its comments: each byte of it costs a system call where it is read.
+
+    `at_point` is what a driver does besides at the points that its text names; {0} in it is the name.
+    """
     folder = resources.files("sweyard_sandbox.driver").joinpath("shell")
-    lines = [line for name in _PARTS for line in folder.joinpath(name).read_text("ascii").splitlines()]
-    return "".join(f"{line.strip()}\n" for line in lines if line and not line.lstrip().startswith("#"))
+    lines = [line.strip() for name in _PARTS for line in folder.joinpath(name).read_text("ascii").splitlines()]
+    if at_point:
+        lines = [at_point.format(line[len(_POINT) :]) if line.startswith(_POINT) else line for line in lines]
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
 
 
 def encode_exports(environment: dict[str, str]) -> list[str]:
@@ -129,8 +149,10 @@ def encode_exports(environment: dict[str, str]) -> list[str]:
     return [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
 
 
-def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, exact_head: bool = True) -> bytes:
-    """Request to run `command` after evaluating `prelude` in the driver's own shell.
+def encode_run(
+    command_id: str, ledger: str, *, cap_bytes: int, prelude: str, command: str, exact_head: bool = True
+) -> bytes:
+    """Request to run `command` after evaluating `prelude` in the driver's own shell, unless `ledger` is lost.
 
     Commands of equal cap share the driver's pipe, so caps are rounded up to the usual one.
     """
@@ -142,7 +164,7 @@ def encode_run(command_id: str, *, cap_bytes: int, prelude: str, command: str, e
         name = f"{command_id}.text"
         put, text = encode_put(name, text, exact_head=exact_head), f'. "$spool/{name}.$driver"'.encode()
     num_lines = text.count(b"\n") + 1
-    return put + f"run {command_id} {blocks} {num_lines}\n".encode() + text + b"\n"
+    return put + f"run {command_id} {ledger} {blocks} {num_lines}\n".encode() + text + b"\n"
 
 
 def is_plain(command: str) -> bool:
@@ -221,8 +243,8 @@ class AnswerParser:
 
 def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
     match words.decode("ascii", "replace").split(" "):
-        case ["hello", exact, session, spool, born]:
-            return Hello(exact == "1", session == "setsid", spool, born)
+        case ["hello", exact, session, spool, ledger, born]:
+            return Hello(exact == "1", session == "setsid", spool, ledger, born)
         case ["lacks", *tools]:
             return Lacks(tuple(tools))
         case ["end", command_id, code, kills, ("0" | "1") as cut] if code.isdigit() and kills.lstrip("-").isdigit():
@@ -237,6 +259,8 @@ def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
             return Ruined(command_id)
         case ["dropped", command_id]:
             return Dropped(command_id)
+        case ["lost", command_id]:
+            return Lost(command_id)
     raise WireError(f"not a mark: {words[:80]!r}")
 
 

@@ -113,7 +113,7 @@ async def test_a_channel_that_stays_lost_says_that_the_command_may_have_run(
     shells.channels[0].cut()
     with pytest.raises(CommandMayHaveRunError) as caught:
         await task
-    assert caught.value.reason is FailureReason.CHANNEL_LOST
+    assert caught.value.reason is FailureReason.EXEC_LOST
     with pytest.raises(InfrastructureError):
         await sandbox.run("true", timeout_seconds=5)
 

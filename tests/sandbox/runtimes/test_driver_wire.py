@@ -42,9 +42,9 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        ("hello 1 setsid /tmp/.sweyard ", wire.Hello(True, True, "/tmp/.sweyard", "")),
-        ("hello 1 setsid /s 4711", wire.Hello(True, True, "/s", "4711")),
-        ("hello 0 none /dev/shm/.sweyard 8", wire.Hello(False, False, "/dev/shm/.sweyard", "8")),
+        ("hello 1 setsid /tmp/.sweyard a.1.1 ", wire.Hello(True, True, "/tmp/.sweyard", "a.1.1", "")),
+        ("hello 1 setsid /s a.1.1 4711", wire.Hello(True, True, "/s", "a.1.1", "4711")),
+        ("hello 0 none /dev/shm/.sweyard none 8", wire.Hello(False, False, "/dev/shm/.sweyard", wire.NO_LEDGER, "8")),
         ("lacks tee grep", wire.Lacks(("tee", "grep"))),
         ("begin c1", wire.Begun("c1")),
         ("resume c1", wire.Begun("c1")),
@@ -52,6 +52,7 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
         ("refused c1", wire.Refused("c1")),
         ("ruined c1", wire.Ruined("c1")),
         ("dropped c1", wire.Dropped("c1")),
+        ("lost c1", wire.Lost("c1")),
         ("end c1 137 2 1", wire.Ended("c1", 137, 2, cut=True, output=b"noise")),
     ],
 )
@@ -65,12 +66,12 @@ def test_what_comes_before_begin_is_not_the_commands() -> None:
 
 
 def test_a_second_greeting_does_not_take_the_output_away() -> None:
-    hello = wire.Hello(True, True, "/s", "1")
+    hello = wire.Hello(True, True, "/s", "a.1.1", "1")
     stream = (
         b"motd"
-        + mark("hello 1 setsid /s 1")
+        + mark("hello 1 setsid /s a.1.1 1")
         + b"before"
-        + mark("hello 1 setsid /s 1")
+        + mark("hello 1 setsid /s a.1.1 1")
         + b"after"
         + mark("end c1 0 0 0")
     )
@@ -130,14 +131,14 @@ def test_every_shell_reads_what_a_request_says(
     shell: str, size: int, tmp_path: Path, command: str, data: st.DataObject
 ) -> None:
     prelude = data.draw(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20))
-    raw = wire.encode_run("c1", cap_bytes=1, prelude=prelude, command=command + "x" * size)
+    raw = wire.encode_run("c1", "a.1.1", cap_bytes=1, prelude=prelude, command=command + "x" * size)
     header, rest = raw.split(b"\n", 1)
     if size:  # it travels as a file
         (tmp_path / "c1.text.7").write_bytes(rest[: int(header.split()[2])])
         header, rest = rest[int(header.split()[2]) :].split(b"\n", 1)
-    assert header.split()[:2] == [b"run", b"c1"]
+    assert header.split()[:3] == [b"run", b"c1", b"a.1.1"]
     assert rest.endswith(b"\n")
-    assert int(header.split()[3]) == rest.count(b"\n")
+    assert int(header.split()[4]) == rest.count(b"\n")
     (tmp_path / "c1.run").write_bytes(rest)
     (tmp_path / "sh").unlink(missing_ok=True)
     (tmp_path / "sh").symlink_to(shutil.which(shell) or shell)
@@ -168,12 +169,12 @@ def test_every_shell_reads_what_a_request_says(
 )
 def test_only_words_that_no_shell_would_change_are_plain(command: str, plain: bool) -> None:
     assert wire.is_plain(command) is plain
-    assert (b"words=1" in wire.encode_run("c1", cap_bytes=1, prelude=":", command=command)) is plain
+    assert (b"words=1" in wire.encode_run("c1", "a.1.1", cap_bytes=1, prelude=":", command=command)) is plain
 
 
 def test_a_nul_byte_in_a_command_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
-        wire.encode_run("c1", cap_bytes=1, prelude=":", command="a\0b")
+        wire.encode_run("c1", "a.1.1", cap_bytes=1, prelude=":", command="a\0b")
 
 
 def test_payloads_are_padded_only_where_head_reads_ahead() -> None:

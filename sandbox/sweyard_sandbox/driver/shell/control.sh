@@ -1,11 +1,26 @@
 # control: reads requests, and answers at once what needs no waiting.
 
-begin() { # ID: true if nobody began it before
-  set -C
-  echo $$ >"$spool/$id" || { mkdir -p -m 700 "$spool" && echo $$ >"$spool/$id"; }
-  begun=$?
+claim() { # ID: $is_mine is set if nobody did before, and stays empty if somebody did, or nobody can
+  is_mine=
+  set -C # the file is made, or it is there: the system decides in one call
+  { is_mine=1 && echo "$stream"; } >"$spool/$1"
   set +C
-  return $begun
+}
+
+remembers() { # ID LEDGER: is a claim of ID under LEDGER still known here, if there was one?
+  [ -e "$spool/$2" ] || return
+  read -r floor <"$spool/$2.floor" || return 0
+  [ "$1" \> "$floor" ]
+}
+
+# A command may be removing the spool, its claim first: then it is among the processes, or the ledger is gone too.
+is_unbegun() { # ID LEDGER: certainly
+  ! [ -e "$spool/$1" ] && ! grep -q "SWEYARD_COMMAND=$1" /proc/[0-9]*/environ && remembers "$1" "$2"
+}
+
+lose() { # ID: main makes another spool, if it can
+  [ "$ledger" = none ] && refuse "$1" || mark lost "$1"
+  exit
 }
 
 refuse() { # ID
@@ -13,8 +28,7 @@ refuse() { # ID
   command -v mkdir >/dev/null && mark refused "$1" || mark ruined "$1"
 }
 
-# A request may lie in a broken stream until a newer driver has served it, and long after it was forgotten.
-is_newest() { read -r newest <"$spool/driver" || newest=$$; [ "$newest" = $$ ]; }
+is_newest() { read -r newest <"$spool/driver" || newest=$stream; [ "${newest##*.}" -le "${stream##*.}" ]; }
 
 current() { # ID: true if it is the newest generation's command; that one into $generation
   read -r generation rest <"$spool/generation" && read -r now <"$spool/$generation.now" && [ "$now" = "$1" ]
@@ -41,22 +55,22 @@ is_answered() { # what copies its pipe to this stream has sent the mark, or will
   [ -e "$spool/$generation.off" ]
 }
 
-resume() { # ID: all of its output once it has ended; its first answer may have gone to a stream that broke
+resume() { # ID LEDGER: all of its output once it has ended; its first answer may have gone to a stream that broke
   is_newest || return
   read -r owner <"$spool/$1"
   tries=0 waits=0
-  while runs "$1"; do
+  while remembers "$@" && runs "$1"; do
     sleep 0.1
     waits=$((waits + 1))
-    [ $waits = 20 ] && [ "$owner" != $$ ] && current "$1" && detach
+    [ $waits = 20 ] && [ "$owner" != "$stream" ] && current "$1" && detach
   done
   [ -e "$spool/$1.code" ] || sleep 0.3
   if ! [ -e "$spool/$1.code" ]; then
     true >"$spool/$1.dead"
-    current "$1" || { mark dropped "$1"; return; }
+    current "$1" || { mark_known "$@" dropped "$1"; return; }
   fi
   current "$1"
-  [ "$owner" = $$ ] && is_answered "$1" && return
+  [ "$owner" = "$stream" ] && is_answered "$1" && return
   read -r result <"$spool/$1.code" || result='137 0'
   tries=0 cut=0
   until [ -e "$spool/$generation.off" ] || is_in_file "$generation" "$1" || [ $tries = 40 ]; do
@@ -68,7 +82,16 @@ resume() { # ID: all of its output once it has ended; its first answer may have 
   [ -e "$spool/$generation.cut" ] && cut=1
   mark resume "$1"
   cat "$spool/$generation.out" >&3
-  mark end "$1" "$result" "$cut"
+  mark_known "$@" end "$1" "$result" "$cut"
+}
+
+mark_known() { # ID LEDGER WORDS...: unless what they were read from was being removed
+  if remembers "$1" "$2"; then
+    shift 2
+    mark "$@"
+  else
+    mark lost "$1"
+  fi
 }
 
 stop() { # ID SIGNAL: the command's group; by KILL also what left the group, found by its environment
@@ -86,10 +109,16 @@ stop() { # ID SIGNAL: the command's group; by KILL also what left the group, fou
   done
 }
 
-forget() { # NAME...
+forget() { # LEDGER ID...: they were answered
+  floor=$spool/$1.floor
+  shift
   names=$*
   set --
-  for name in $names; do set -- "$@" "$spool/$name" "$spool/$name".*; done
+  for name in $names; do set -- "$@" "$spool/$name".*; done
+  rm -f "$@"
+  echo "$name" >"$floor" || return # a driver that was held up must not find a claim free again
+  set --
+  for name in $names; do set -- "$@" "$spool/$name"; done
   rm -f "$@"
 }
 
@@ -97,27 +126,34 @@ control() { # what the worker needs goes to stdout
   while read -r verb id a b c d; do
     case $verb in
     run)
-      lines "$b"
-      if ! is_newest; then
-        continue
-      elif begin "$id"; then
-        if printf '%s\n' "$text" >"$spool/$id.run"; then
-          echo "$id $a"
-        else
-          rm -f "$spool/$id"
-          refuse "$id"
-        fi
-      elif [ -e "$spool/$id" ]; then
-        (resume "$id" &)
+      lines "$c"
+      #@ before-claim
+      claim "$id"
+      #@ after-claim
+      if ! remembers "$id" "$a"; then
+        lose "$id"
+      elif ! [ "$is_mine" ]; then
+        [ -e "$spool/$id" ] && (resume "$id" "$a" &) || refuse "$id"
+      elif printf '%s\n' "$text" >"$spool/$id.run"; then
+        echo "$id $b"
       else
+        rm -f "$spool/$id.run"
         refuse "$id"
       fi
       ;;
     put) head -c "$a" | { cat >"$spool/$id.$$" || { rm -f "$spool/$id.$$"; cat >/dev/null; }; } ;;
     kill) stop "$id" "$a" ;;
-    status) [ -e "$spool/$id" ] && (resume "$id" &) || mark unknown "$id" ;;
-    forget) forget $id $a $b $c $d ;;
+    status)
+      if is_unbegun "$id" "$a"; then
+        mark unknown "$id"
+      elif remembers "$id" "$a" && [ -e "$spool/$id" ]; then
+        (resume "$id" "$a" &)
+      else
+        lose "$id"
+      fi
+      ;;
+    forget) forget "$id" $a $b $c $d ;;
     esac
   done
-  true >"$spool/end.$$" || kill -s TERM $$ # where a command removed what makes files
+  true >"$spool/end.$stream" || kill -s TERM $$ # where a command removed what makes files
 }

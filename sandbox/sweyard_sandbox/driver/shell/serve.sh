@@ -26,7 +26,11 @@ run_command() { # false when the next one needs another pipe
   before=$kills
   if [ -e "$spool/$id.dead" ]; then
     code=137
+  elif ! [ -r "$spool/$id.run" ]; then # the spool was removed
+    mark dropped "$id"
+    exit
   else
+    #@ before-start
     . "$spool/$id.run"
     (
       [ "$newsession" ] || own_pid "$spool/$generation.group"
@@ -39,9 +43,11 @@ run_command() { # false when the next one needs another pipe
     ) 2>&1 3>&- 8<&-
     code=$?
   fi
+  #@ after-exit
   oom_kills
   result="$code $((kills - before))"
   echo "$result" >"$spool/$id.code"
+  #@ before-mark
   if [ -e "$spool/$generation.cut" ]; then
     mark end "$id" "$result" 1
     return 1

@@ -71,9 +71,9 @@ collector() { # GENERATION BLOCKS: copies the pipe, fd 6; past BLOCKS * 512 byte
   echo $! >"$spool/$1.tee"
   wait $!
   code=$?
-  read -r now <"$spool/$1.now"
+  read -r now <"$spool/$1.now" || now= # the spool was removed
   if [ $code -le 1 ]; then # the pipe is closed; 1: one of its two outputs could not be written
-    is_in_file "$1" "$now" || { [ $code = 0 ] || true >"$spool/$1.cut"; finish "$now" $code; }
+    [ -z "$now" ] || is_in_file "$1" "$now" || { [ $code = 0 ] || true >"$spool/$1.cut"; finish "$now" $code; }
     true >"$spool/$1.off"
     return
   fi
