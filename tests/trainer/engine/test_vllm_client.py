@@ -35,11 +35,13 @@ class ScriptedServer:
     def __init__(self, *answers: Any, version: str = "default") -> None:
         self.answers = list(answers)
         self.version = version
+        self.version_after_reply = ""
         self.requests: list[dict[str, Any]] = []
 
     def app(self) -> Starlette:
         async def completions(request: Request) -> Response:
             self.requests.append(await request.json())
+            self.version = self.version_after_reply or self.version
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             if isinstance(answer, int):
                 return JSONResponse({"error": "status"}, answer)
@@ -101,6 +103,22 @@ async def test_ids_and_logprobs_come_back_as_the_server_sent_them() -> None:
         "cache_salt": "weights-3",
     }
     assert request["return_token_ids"] is True
+
+
+async def test_a_reply_is_of_the_weights_that_the_server_had_though_nobody_told_of_an_update() -> None:
+    server = ScriptedServer(GOOD, version="3")
+    async with client_of(server) as engine:
+        assert (await complete(engine)).weight_version == 3
+        server.version = "4"
+        assert (await complete(engine)).weight_version == 4
+
+
+async def test_a_reply_during_which_the_weights_changed_is_asked_for_again() -> None:
+    server = ScriptedServer(GOOD, version="3")
+    server.version_after_reply = "4"
+    async with client_of(server) as engine:
+        assert (await complete(engine)).weight_version == 4
+    assert len(server.requests) == 2
 
 
 async def test_the_experts_that_a_server_took_come_back_from_where_they_were_unknown() -> None:

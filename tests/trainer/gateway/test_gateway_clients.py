@@ -167,6 +167,37 @@ async def test_a_restarted_gateway_is_told_again_which_weights_to_use(
         await client.close()
 
 
+async def test_a_worker_that_has_yet_to_hear_of_new_weights_opens_sessions_on_them(
+    gateway: Gateway, engine: FakeEngine
+) -> None:
+    async with serving(public_app(gateway)) as public, serving(admin_app(gateway, lambda url: engine)) as admin:
+        first, second = (HttpGateway(public, admin, ["http://engine"], new_token=tokens()) for _ in range(2))
+        await first.use_weights(7)
+        await second.use_weights(7)
+        engine._version = 8
+        await first.use_weights(8)
+        session = await second.open_session("a", temperature=1.0, seed=0)
+        assert (await session.chat([USER])).content
+        (segment,) = (await second.finish_session("a")).segments
+        assert set(segment.weight_versions[segment.loss_mask].tolist()) == {8}
+        await first.close()
+        await second.close()
+
+
+async def test_a_conversation_that_goes_on_under_new_weights_says_which_sampled_each_reply(
+    client: GatewayClient, engine: FakeEngine
+) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    first = await session.chat([USER])
+    engine._version = 8
+    await client.use_weights(8)
+    second = await session.chat([USER, Message("assistant", first.content), Message("tool", "ok")])
+    (segment,) = (await client.finish_session("a")).segments
+    assert segment.weight_versions[segment.loss_mask].tolist() == [7] * first.num_tokens + [8] * second.num_tokens
+    assert engine.salts == ["weights-2-7", "weights-2-8"]
+
+
 async def test_abandoned_sessions_are_forgotten(renderer: ChatRenderer) -> None:
     now = [0.0]
     gateway = Gateway(renderer, LIMITS, session_ttl_seconds=10, clock=lambda: now[0])

@@ -1,8 +1,9 @@
 """A vLLM server by URL: /v1/completions with token ids, never text."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -10,6 +11,8 @@ from sweyard_api.engine_command import ADAPTER_NAME
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
 from sweyard_trainer.engine.routing import decode_routing
+
+T = TypeVar("T")
 
 RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 """503 is what vLLM says while it is paused for a weight update."""
@@ -28,7 +31,6 @@ class VllmEngine:
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._http: aiohttp.ClientSession | None = None
-        self._version = 0
 
     @property
     def name(self) -> str:
@@ -39,10 +41,7 @@ class VllmEngine:
 
     async def weight_version(self) -> int:
         self._model = None  # adapters may have come since
-        reply = await self._send("GET", "/weight_info", None)
-        version = str(reply.get("weight_version"))
-        self._version = int(version) if version.isdigit() else 0  # a server that was never updated has a word here
-        return self._version
+        return await self._send(self._ask_version, "/weight_info")
 
     async def complete(
         self,
@@ -71,8 +70,8 @@ class VllmEngine:
             "cache_salt": cache_salt,
             "routed_experts_prompt_start": routing_from,
         }
-        reply = await self._send("POST", "/v1/completions", body)
-        return parse_completion(reply, prompt_ids, self._version, self._url, routing_from)
+        reply, version = await self._send(functools.partial(self._sample, body), "/v1/completions")
+        return parse_completion(reply, prompt_ids, version, self._url, routing_from)
 
     async def close(self) -> None:
         if self._http is not None:
@@ -81,40 +80,71 @@ class VllmEngine:
 
     async def _served_model(self) -> str:
         if self._model is None:
-            reply = await self._send("GET", "/v1/models", None)
+            reply = await self._send(functools.partial(self._get, "/v1/models"), "/v1/models")
             served = [str(model["id"]) for model in reply["data"]]
             self._model = ADAPTER_NAME if ADAPTER_NAME in served else served[0]
         return self._model
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        """One request, tried again while the server is paused, starting or gone, until the deadline."""
+    async def _send(self, request: Callable[[float], Awaitable[T]], path: str) -> T:
+        """One request, tried again while the server is paused, starting or gone, until the deadline.
+
+        `request` is given the seconds that are left.
+        """
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._deadline_seconds
         while True:
-            status, reply, problem = await self._try(method, path, body, give_up_at - loop.time())
-            if reply is not None:
-                return reply
-            if status is not None and status not in RETRY_STATUSES:
-                raise EngineError(f"{self._url}{path} answered {status}: {problem}")
-            if loop.time() + RETRY_SECONDS >= give_up_at:
-                raise EngineError(f"{self._url}{path} gave no answer in {self._deadline_seconds:g} s: {problem}")
+            try:
+                return await request(give_up_at - loop.time())
+            except _NoAnswerError as error:
+                if error.status is not None and error.status not in RETRY_STATUSES:
+                    raise EngineError(f"{self._url}{path} answered {error.status}: {error.problem}") from None
+                if loop.time() + RETRY_SECONDS >= give_up_at:
+                    raise EngineError(
+                        f"{self._url}{path} gave no answer in {self._deadline_seconds:g} s: {error.problem}"
+                    ) from None
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _try(
-        self, method: str, path: str, body: dict[str, Any] | None, timeout_seconds: float
-    ) -> tuple[int | None, dict[str, Any] | None, str]:
-        """(status, JSON of a 200, what was wrong otherwise)."""
+    async def _sample(self, body: dict[str, Any], seconds: float) -> tuple[dict[str, Any], int]:
+        """A completion and the version that sampled it.
+
+        An update waits for completions under way, so a server that has the same version before and after had no other.
+        """
+        before = await self._ask_version(seconds)
+        reply = await self._once("POST", "/v1/completions", body, seconds)
+        if await self._ask_version(seconds) != before:
+            raise _NoAnswerError(None, "its weights changed during the request")
+        return reply, before
+
+    async def _ask_version(self, seconds: float) -> int:
+        version = str((await self._get("/weight_info", seconds)).get("weight_version"))
+        return int(version) if version.isdigit() else 0  # a server that was never updated has a word here
+
+    async def _get(self, path: str, seconds: float) -> dict[str, Any]:
+        return await self._once("GET", path, None, seconds)
+
+    async def _once(self, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
+        """JSON of a 200. Raises _NoAnswerError."""
         if self._http is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
             self._http = aiohttp.ClientSession(headers=self._headers, connector=connector)
-        timeout = aiohttp.ClientTimeout(total=max(timeout_seconds, 0.001))
+        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
         try:
             async with self._http.request(method, self._url + path, json=body, timeout=timeout) as response:
-                if response.status == 200:
-                    return 200, await response.json(), ""
-                return response.status, None, (await response.text())[:500]
+                if response.status != 200:
+                    raise _NoAnswerError(response.status, (await response.text())[:500])
+                reply: dict[str, Any] = await response.json()
+                return reply
         except (aiohttp.ClientError, TimeoutError) as error:
-            return None, None, f"{type(error).__name__}: {error}"
+            raise _NoAnswerError(None, f"{type(error).__name__}: {error}") from error
+
+
+class _NoAnswerError(Exception):
+    """A request without success; `status` is None where not even that came."""
+
+    def __init__(self, status: int | None, problem: str) -> None:
+        super().__init__(problem)
+        self.status = status
+        self.problem = problem
 
 
 def parse_completion(

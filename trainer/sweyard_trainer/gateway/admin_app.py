@@ -24,7 +24,7 @@ class NewSession(BaseModel):
     temperature: float
     seed: int
     weight_version: int
-    """What the caller expects replies to be sampled with; another version is answered 409."""
+    """What replies are to be sampled with, or newer, if another worker told it first; an older one is answered 409."""
 
 
 class FinishSession(BaseModel):
@@ -52,7 +52,7 @@ def admin_app(gateway: Gateway, make_engine: Callable[[str], Engine]) -> Starlet
 
     async def create(request: Request) -> Response:
         asked = NewSession.model_validate_json(await request.body())
-        if asked.weight_version != gateway.weight_version or not gateway.has_engines:
+        if gateway.weight_version < asked.weight_version or not gateway.has_engines:
             return JSONResponse({"weight_version": gateway.weight_version}, 409)
         gateway.create_session(asked.id, asked.token, temperature=asked.temperature, seed=asked.seed)
         return JSONResponse({}, 201)
