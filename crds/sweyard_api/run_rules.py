@@ -160,6 +160,13 @@ RUN_RULES = (
         ),
     ),
     Rule(
+        "rollout.maxStaleness",
+        "lets rollouts go on during training, but `colocated` engines sleep then: set it to 0, or inference.placement "
+        "to `separate`",
+        lambda spec: spec.rollout.max_staleness == 0 or spec.inference.placement != "colocated",
+        "self.?rollout.?maxStaleness.orValue(0) == 0 || self.?inference.?placement.orValue('separate') != 'colocated'",
+    ),
+    Rule(
         "sandboxes.runtime",
         "must be kubernetes when sandboxes.poolRef is set: remove one of the two",
         lambda spec: spec.sandboxes.pool_ref is None or spec.sandboxes.runtime in (None, "kubernetes"),

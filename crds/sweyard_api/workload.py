@@ -158,7 +158,8 @@ class Rollout(Model):
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; logprobs are of this distribution."""
     max_staleness: Annotated[int, Field(ge=0, le=64)] = 0
-    """Optimizer steps that a trained attempt may lag behind; 0 is strictly on-policy."""
+    """Weight versions between the begin of an attempt and its training. 0 is strictly on-policy; more let the rollouts
+    of later steps go on while a step is trained, and attempts under way go on under new weights."""
     max_concurrent: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Attempts at once, hence sandboxes held at once. Resolves to sandboxes.replicas where that is set and this is
     not."""
@@ -167,8 +168,8 @@ class Rollout(Model):
     infra_retries: Annotated[int, Field(ge=0, le=16)] = 2
     """Fresh sandboxes tried after an infrastructure failure before the attempt is masked."""
     step_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    """After this long a step trains without its stragglers. Resolves to agent.timeoutSeconds plus
-    reward.timeoutSeconds."""
+    """After this long a step trains without its stragglers; those that maxStaleness allows are finished for a later
+    one. Resolves to agent.timeoutSeconds plus reward.timeoutSeconds."""
 
 
 class Reward(Model):

@@ -15,6 +15,8 @@ class LoopState:
     warmed_up: bool = False
     cursor: dict[str, Any] = field(default_factory=dict)
     """See TaskCursor.state."""
+    backlog: dict[str, Any] = field(default_factory=dict)
+    """See Backlog.state; empty before the first step."""
     verified: set[str] = field(default_factory=set)
     """Tasks whose gold patch passes and whose empty patch fails."""
     eval_set_aside: dict[str, str] = field(default_factory=dict)

@@ -2,11 +2,14 @@
 
 Names are stable:
 - `rollout/`: reward_mean, solved_fraction, official_fraction, attempts, infra_failure_fraction, truncated_fraction,
-  groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean
+  groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean;
+  staleness_mean, staleness_max (weight versions between a trained group's begin and its training),
+  token_staleness_mean (the same of its tokens), groups_stale (too old, or late at their last chance: not trained),
+  idle_fraction (of the attempts that may run at once, over the time since the step before)
 - `train/`: what Learner.train_step returns; `warmup/`: what Learner.sft_step returns
 - `eval/<source>/`: solved_fraction (pass@1), low, high (95 % interval of it), official_fraction, attempts,
   infra_failures, set_aside, pass@<k>, best@<k>, and repository/<name>/ with solved_fraction and attempts
-- `time/`: rollout_seconds, train_seconds, weight_sync_seconds, step_seconds
+- `time/`: rollout_seconds (that the trainer waited for rollouts), train_seconds, weight_sync_seconds, step_seconds
 """
 
 import json
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sweyard_api.infrastructure import Logging
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.rollout.step import StepRollouts
+from sweyard_trainer.rollout.backlog import Drop, StepRollouts
 from sweyard_trainer.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -149,8 +152,11 @@ def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
     return {f"{prefix}/{name}": value for name, value in values.items()}
 
 
-def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float) -> dict[str, float]:
-    """Figures of one step's attempts, dropped groups included: they show the policy as it is."""
+def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float, version: int) -> dict[str, float]:
+    """Figures of one step's attempts, dropped groups included: they show the policy as it is.
+
+    The step trains weights `version`, and waited `seconds` for its rollouts.
+    """
     attempts = rollouts.attempts
     scored = [attempt for attempt in attempts if not attempt.outcome.is_infrastructure]
     tokens = sum(attempt.num_sampled_tokens for attempt in attempts)
@@ -162,12 +168,23 @@ def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float) ->
         "infra_failure_fraction": 1 - len(scored) / len(attempts) if attempts else 0.0,
         "attempts": float(len(attempts)),
         "groups_with_signal": float(with_signal),
-        "groups_dropped": float(len(rollouts.dropped)),
+        "groups_dropped": float(rollouts.num_dropped(Drop.NO_SIGNAL)),
+        "groups_stale": float(rollouts.num_dropped(Drop.STALE, Drop.LATE)),
+        "staleness_mean": _mean(rollouts.staleness),
+        "staleness_max": float(max(rollouts.staleness, default=0)),
+        "token_staleness_mean": _token_staleness(rollouts.groups, version),
         "stragglers": float(rollouts.num_stragglers),
         "sampled_tokens": float(tokens),
         "sampled_tokens_mean": tokens / len(scored) if scored else 0.0,
         "tokens_per_second": tokens / seconds if seconds else 0.0,
     }
+
+
+def _token_staleness(groups: Sequence[Sequence[Trajectory]], version: int) -> float:
+    segments = [segment for group in groups for attempt in group for segment in attempt.segments]
+    ages = [version - segment.weight_versions[segment.loss_mask] for segment in segments]
+    count = sum(map(len, ages))
+    return float(sum(int(each.sum()) for each in ages)) / count if count else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -3,7 +3,8 @@
 Invariants (tests/trainer/train):
 - everything that decides what comes next is in LoopState, which is saved with each checkpoint: a run that was killed
   goes on with the same steps, the same tasks in the same order, and the same numbers of weight versions;
-- nothing samples while weights change: a step's rollouts end before its training, and all engines confirm its version.
+- all engines confirm the version of a step before it is begun; without staleness nothing samples while weights change,
+  with it attempts under way go on under the new ones, and each reply says which weights sampled it.
 """
 
 import json
@@ -28,6 +29,7 @@ class TrainingLoop:
         self._life = Life(run)
         self._checkpoints = CheckpointKeeper(self._life)
         self._supervised = Supervised(self._life)
+        self._policy = Policy(self._life)
         self._held_out = HeldOut(self._life)
 
     def stop(self) -> None:
@@ -50,6 +52,7 @@ class TrainingLoop:
             await self._checkpoints.save()
             raise StoppedError(f"stopped after step {self._life.state.step}") from error
         finally:
+            await self._policy.close()
             await self._life.close()
 
     @property
@@ -60,7 +63,6 @@ class TrainingLoop:
         self._run.progress.update(phase="starting", message="loading the model and starting the workers")
         await self._run.learner.start()
         await self._checkpoints.load()
-        self._policy = Policy(self._life)
         await self._run.pool.start()
         await self._life.sync_weights()
 

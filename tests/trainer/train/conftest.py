@@ -108,7 +108,6 @@ class RuleWorker:
     def __init__(self, world: World) -> None:
         self._world = world
         self.version = -1
-        self.on_run: Callable[[AttemptPlan], None] = lambda plan: None
 
     async def start(self) -> None: ...
 
@@ -127,7 +126,6 @@ class RuleWorker:
 
     async def run(self, plan: AttemptPlan) -> Trajectory:
         self._world.event(f"attempt {plan.attempt_id} by {self.version}")
-        self.on_run(plan)
         solved = int(plan.attempt_id.rsplit("/", 1)[1]) % 2 == 0
         return replace(masked(plan, Outcome.SOLVED if solved else Outcome.UNSOLVED, ""), reward=float(solved))
 

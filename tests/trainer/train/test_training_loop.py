@@ -1,3 +1,4 @@
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -94,11 +95,15 @@ async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
     life = make_life(world)
     loop = TrainingLoop(life.run)
 
-    def stop_in_step_four(plan: AttemptPlan) -> None:
-        if plan.attempt_id.startswith("4/"):
-            loop.stop()
+    run = life.worker.run
 
-    life.worker.on_run = stop_in_step_four
+    async def stop_in_step_four(plan: AttemptPlan) -> Any:
+        if plan.attempt_id.startswith("4/") and plan.attempt_id.endswith("/2"):
+            loop.stop()
+            await asyncio.Event().wait()  # under way for longer than anybody waits
+        return await run(plan)
+
+    life.worker.run = stop_in_step_four
     with pytest.raises(StoppedError, match="after step 3"):
         await loop.run()
     assert "checkpoint 3" in world.events

@@ -7,16 +7,18 @@ from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics
 from sweyard_trainer.parts import Run
 from sweyard_trainer.rollout.plan import TaskCursor
+from sweyard_trainer.rollout.rules import make_backlog
 from sweyard_trainer.stopping import Stop
 
 
 class Life:
-    """State that a checkpoint keeps (`state`, `cursor`), and what goes with the process."""
+    """State that a checkpoint keeps (`state`, `cursor`, `backlog`), and what goes with the process."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.state = LoopState()
         self.cursor = TaskCursor(tuple(task.id for task in run.train_tasks), run.spec.seed)
+        self.backlog = make_backlog(run.spec)
         self.stop = Stop()
         self._metrics: Metrics | None = None
 
@@ -35,6 +37,8 @@ class Life:
         if saved is not None:
             self.state = LoopState.from_dict(dict(saved))
             self.cursor.restore(self.state.cursor)
+            if self.state.backlog:  # a version without one left nothing under way
+                self.backlog.restore(self.state.backlog)
         run, state = self.run, self.state
         self._metrics = Metrics(
             run.storage, self.spec.logging, run.run_id, keep_rows=state.metrics_rows, step=state.step

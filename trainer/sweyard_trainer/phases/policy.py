@@ -1,17 +1,19 @@
-"""The policy phase: a step's rollouts, then its update. Nothing samples while weights change."""
+"""The policy phase: a step's rollouts, then its update, while which the rollouts of later steps may go on."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.errors import NothingToTrainError, StoppedError
+from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.metrics import prefixed, rollout_metrics
 from sweyard_trainer.phases.life import Life
+from sweyard_trainer.rollout.backlog import StepRollouts
 from sweyard_trainer.rollout.record import AttemptLog
-from sweyard_trainer.rollout.step import StepRollouts, StepRules, StepScheduler
+from sweyard_trainer.rollout.rules import stream_rules
+from sweyard_trainer.rollout.stream import RolloutStream
+from sweyard_trainer.rollout.verification import TaskVerifier
 from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -25,29 +27,35 @@ class NoSignalError(SweyardError, ValueError):
 
 
 class Policy:
-    """Steps of reinforcement learning. Made once the state of an earlier life is taken over."""
+    """Steps of reinforcement learning."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
-        self._rules = step_rules(life.spec)
-        tasks = {task.id: task for task in life.run.train_tasks}
-        self._scheduler = StepScheduler(tasks, life.cursor, life.run.pool, self._rules, life.state.verified)
+        self._teaches = group_signal(life.spec.algorithm, life.spec.rollout.max_response_tokens)
+        self._stream: RolloutStream | None = None
 
     async def step(self) -> dict[str, float]:
         """One step; its figures. Raises NoSignalError, NoTasksError, NothingToTrainError."""
         began = time.monotonic()
-        number = self._life.state.step + 1
+        state = self._life.state
+        number = state.step + 1
         progress = self._life.run.progress
         progress.update(phase="rl", message=f"step {number}: attempts under way")
         rollouts = await self._collect(number)
-        with_signal = sum(map(self._rules.teaches, rollouts.groups))
+        with_signal = sum(map(self._teaches, rollouts.groups))
         self._count_silent_steps(with_signal)
         rolled = time.monotonic()
         progress.update(message=f"step {number}: training")
         trained = await self._train(rollouts.groups)
-        figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began))
+        figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began, state.weight_version))
+        figures["rollout/idle_fraction"] = self._life.run.pool.occupancy.idle_fraction()
         times = {"time/rollout_seconds": rolled - began, "time/train_seconds": time.monotonic() - rolled}
         return {**figures, **prefixed("train", trained), **times}
+
+    async def close(self) -> None:
+        """Cancel what is under way; a checkpoint knows it."""
+        if self._stream is not None:
+            await self._stream.close()
 
     async def _train(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
         """A batch of which nothing can be trained is a step without an update, but not time and again."""
@@ -61,15 +69,35 @@ class Policy:
             return {"updates": 0.0}
 
     async def _collect(self, number: int) -> StepRollouts:
-        """The step's rollouts; if it is stopped, the next life draws the same tasks again."""
+        """The step's rollouts, written to a file of its own."""
         life = self._life
-        before = life.cursor.state()
-        try:
-            with AttemptLog(life.run.storage / "rollouts" / f"step-{number:06d}.jsonl") as log:
-                return await life.stop.or_else(self._scheduler.collect(number, self._watch(log.write)))
-        except StoppedError:
-            life.cursor.restore(before)
-            raise
+        steps_left = life.spec.steps - life.state.step
+        with AttemptLog(life.run.storage / "rollouts" / f"step-{number:06d}.jsonl") as log:
+            stream = self._under_way()
+            rollouts = await life.stop.or_else(stream.collect(number, life.state.weight_version, steps_left))
+            for attempt in rollouts.attempts:
+                log.write(attempt)
+        if steps_left == 1:
+            await self.close()
+        return rollouts
+
+    def _under_way(self) -> RolloutStream:
+        """Made by the first step, when the state of an earlier life is taken over."""
+        if self._stream is None:
+            life, pool = self._life, self._life.run.pool
+            tasks = {task.id: task for task in life.run.train_tasks}
+            verifier = TaskVerifier(pool, life.cursor, life.state.verified)
+            self._stream = RolloutStream(
+                tasks,
+                life.cursor,
+                life.backlog,
+                pool,
+                stream_rules(life.spec),
+                verifier=verifier if life.spec.reward.verify_tasks else None,
+                on_attempt=life.run.progress.attempt_done,
+            )
+            pool.occupancy.idle_fraction()  # what was before does not count
+        return self._stream
 
     def _count_silent_steps(self, with_signal: int) -> None:
         state, algorithm = self._life.state, self._life.spec.algorithm
@@ -79,27 +107,3 @@ class Policy:
                 f"in {state.silent_steps} steps, refills included, no group's rewards differed: "
                 "choose tasks that this model sometimes solves, or set algorithm.dynamicSampling to false"
             )
-
-    def _watch(self, write: Callable[[Trajectory], None]) -> Callable[[Trajectory], None]:
-        def on_attempt(attempt: Trajectory) -> None:
-            write(attempt)
-            self._life.run.progress.attempt_done(attempt)
-
-        return on_attempt
-
-
-def step_rules(spec: TrainingRunSpec) -> StepRules:
-    """What the config says about a step."""
-    rollout = spec.rollout
-    deadline = rollout.step_deadline_seconds or spec.agent.timeout_seconds + spec.reward.timeout_seconds
-    return StepRules(
-        groups=rollout.groups_per_step,
-        group_size=rollout.group_size,
-        temperature=rollout.temperature,
-        deadline_seconds=float(deadline),
-        teaches=group_signal(spec.algorithm, rollout.max_response_tokens),
-        dynamic_sampling=spec.algorithm.dynamic_sampling,
-        max_refills=spec.algorithm.max_refills,
-        verify_tasks=spec.reward.verify_tasks,
-        seed=spec.seed,
-    )

@@ -37,7 +37,7 @@ class CheckpointKeeper:
         untrained = state.step == 0 and not state.warmed_up
         if life.spec.mode == "eval" or untrained or self._saved_step == state.step:
             return
-        state.cursor = life.cursor.state()
+        state.cursor, state.backlog = life.cursor.state(), life.backlog.state()
         state.metrics_rows = life.metrics_rows
         state.seconds = life.run.progress.seconds()
         path = await life.run.learner.save_checkpoint(state.step, state.to_dict())

@@ -21,6 +21,7 @@ from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.gateway.build import gateway_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
+from sweyard_trainer.rollout.rules import step_deadline_seconds
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
 
 PATIENCE = 4.0
@@ -101,9 +102,8 @@ def _local_runtime(spec: TrainingRunSpec, environment: Environment) -> Runtime:
 
 def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:
     """What the config says about an attempt."""
-    deadline = spec.rollout.step_deadline_seconds or spec.agent.timeout_seconds + spec.reward.timeout_seconds
     return AttemptRules(
-        claim_deadline_seconds=float(deadline),
+        claim_deadline_seconds=step_deadline_seconds(spec),
         agent_timeout_seconds=float(spec.agent.timeout_seconds),
         grading_timeout_seconds=float(spec.reward.timeout_seconds),
         infra_retries=spec.rollout.infra_retries,

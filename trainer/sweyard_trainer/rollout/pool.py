@@ -1,9 +1,11 @@
 """WorkerPool: spreads attempts over workers, never more at once than allowed."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.rollout.occupancy import Occupancy
 from sweyard_trainer.rollout.plan import AttemptPlan, images_in_order
 from sweyard_trainer.rollout.worker import VerificationTimeoutError, Worker
 from sweyard_trainer.trajectory import Trajectory
@@ -12,11 +14,14 @@ from sweyard_trainer.trajectory import Trajectory
 class WorkerPool:
     """Some workers, used as one."""
 
-    def __init__(self, workers: Sequence[Worker], max_concurrent: int) -> None:
+    def __init__(
+        self, workers: Sequence[Worker], max_concurrent: int, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._workers = list(workers)
         self._max_concurrent = max_concurrent
         self._slots = asyncio.Semaphore(max_concurrent)
         self._load = [0] * len(self._workers)
+        self.occupancy = Occupancy(max_concurrent, monotonic)
 
     async def start(self) -> None:
         """Start all workers."""
@@ -55,7 +60,8 @@ class WorkerPool:
             chosen = self._least_loaded()
             self._load[chosen] += 1
             try:
-                return await self._workers[chosen].run(plan)
+                with self.occupancy.in_use():
+                    return await self._workers[chosen].run(plan)
             finally:
                 self._load[chosen] -= 1
 

@@ -1,6 +1,8 @@
 import asyncio
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -10,22 +12,30 @@ from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.rollout.attempt import masked
+from sweyard_trainer.rollout.backlog import Backlog, BacklogRules, Drop, StepRollouts
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor
 from sweyard_trainer.rollout.pool import WorkerPool
-from sweyard_trainer.rollout.step import NoTasksError, StepRollouts, StepRules, StepScheduler
+from sweyard_trainer.rollout.stream import NoTasksError, RolloutStream, StreamRules
+from sweyard_trainer.rollout.verification import TaskVerifier
 from sweyard_trainer.trajectory import Trajectory
 
-RULES = StepRules(
-    groups=3,
-    group_size=4,
-    temperature=1.0,
-    deadline_seconds=60,
-    teaches=group_signal(Algorithm(), max_response_tokens=1_000),
-    dynamic_sampling=False,
-    max_refills=2,
-    verify_tasks=False,
-    seed=0,
-)
+TEACHES = group_signal(Algorithm(), max_response_tokens=1_000)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Of a run, as far as rollouts go."""
+
+    groups: int = 3
+    group_size: int = 4
+    max_staleness: int = 0
+    deadline_seconds: float = 60
+    dynamic_sampling: bool = False
+    max_refills: int = 2
+    verify_tasks: bool = False
+
+
+RULES = Rules()
 
 
 class RewardingWorker:
@@ -78,13 +88,42 @@ def tasks(make_task: Callable[..., Task]) -> dict[str, Task]:
     return {name: make_task(name) for name in "abcdefghijkl"}
 
 
+def make_stream(
+    worker: RewardingWorker,
+    tasks: dict[str, Task],
+    rules: Rules,
+    *,
+    max_concurrent: int = 8,
+    on_attempt: Callable[[Trajectory], None] = lambda attempt: None,
+    state: tuple[dict[str, Any], dict[str, Any]] | None = None,
+) -> tuple[RolloutStream, TaskCursor, Backlog]:
+    """A stream from the start, or from the state of a cursor and a backlog."""
+    cursor, pool = TaskCursor(tuple(tasks), 0), WorkerPool([worker], max_concurrent)
+    backlog = Backlog(
+        BacklogRules(rules.groups, rules.group_size, rules.max_staleness, max_concurrent, rules.max_refills),
+        TEACHES if rules.dynamic_sampling else None,
+    )
+    if state is not None:
+        cursor.restore(state[0])
+        backlog.restore(state[1])
+    stream = RolloutStream(
+        tasks,
+        cursor,
+        backlog,
+        pool,
+        StreamRules(rules.group_size, 1.0, 0, rules.deadline_seconds),
+        verifier=TaskVerifier(pool, cursor, set()) if rules.verify_tasks else None,
+        on_attempt=on_attempt,
+    )
+    return stream, cursor, backlog
+
+
 async def collect(
-    worker: RewardingWorker, tasks: dict[str, Task], rules: StepRules, max_concurrent: int = 8
+    worker: RewardingWorker, tasks: dict[str, Task], rules: Rules, max_concurrent: int = 8
 ) -> tuple[StepRollouts, list[Trajectory], TaskCursor]:
-    cursor = TaskCursor(tuple(tasks), 0)
-    scheduler = StepScheduler(tasks, cursor, WorkerPool([worker], max_concurrent), rules, set())
-    logged: list[Trajectory] = []
-    return await scheduler.collect(1, logged.append), logged, cursor
+    ended: list[Trajectory] = []
+    stream, cursor, _ = make_stream(worker, tasks, rules, max_concurrent=max_concurrent, on_attempt=ended.append)
+    return await stream.collect(1, 0, 1), ended, cursor
 
 
 def index_of(plan: AttemptPlan) -> int:
@@ -184,4 +223,110 @@ async def test_a_failing_attempt_ends_the_step_and_cancels_the_rest(tasks: dict[
     worker = RewardingWorker(reward)
     with pytest.raises(ValueError, match="engine unfit"):
         await collect(worker, tasks, RULES, max_concurrent=100)
+    assert worker.running == 0
+
+
+class GatedWorker(RewardingWorker):
+    """Attempts at the tasks of `closed` wait for their gate."""
+
+    def __init__(self, closed: Sequence[str] = ()) -> None:
+        super().__init__(lambda plan: float(index_of(plan) % 2))
+        self.gates = {task_id: asyncio.Event() for task_id in closed}
+        self.ran: list[AttemptPlan] = []
+
+    async def run(self, plan: AttemptPlan) -> Trajectory:
+        self.ran.append(plan)
+        if plan.task.id in self.gates:
+            await self.gates[plan.task.id].wait()
+        return await super().run(plan)
+
+
+OVERLAPPED = replace(RULES, groups=2, group_size=2, max_staleness=1)
+
+
+def trained_tasks(rollouts: StepRollouts) -> list[str]:
+    return [group[0].task_id for group in rollouts.groups]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_with_staleness_attempts_go_on_between_two_steps(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker(order[2:4])
+    stream, _, backlog = make_stream(worker, tasks, OVERLAPPED)
+    assert trained_tasks(await stream.collect(1, 0, 9)) == order[:2]
+    for gate in worker.gates.values():
+        gate.set()
+    await until(lambda: len(backlog.ready) == 2)
+    assert len(worker.ran) == 8  # and no more: with the batch in training two are open
+    second = await stream.collect(2, 1, 8)
+    assert (trained_tasks(second), second.staleness) == (order[2:4], [1, 1])
+    await stream.close()
+    assert worker.running == 0
+
+
+async def test_a_late_group_is_finished_in_a_later_step_if_its_staleness_allows(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker(order[1:4])
+    stream, *_ = make_stream(worker, tasks, replace(OVERLAPPED, deadline_seconds=0.05))
+    first = await stream.collect(1, 0, 9)
+    assert (trained_tasks(first), first.num_stragglers) == (order[:1], 0)
+    for gate in worker.gates.values():
+        gate.set()
+    second = await stream.collect(2, 1, 8)
+    assert trained_tasks(second) == order[1:3]
+    assert not any(attempt.outcome.is_infrastructure for attempt in second.attempts)
+    await stream.close()
+
+
+async def test_a_group_that_is_late_at_its_last_chance_is_dropped_and_counted(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker([order[1]])
+    stream, *_ = make_stream(worker, tasks, replace(OVERLAPPED, deadline_seconds=0.05))
+    await stream.collect(1, 0, 9)
+    second = await stream.collect(2, 1, 8)
+    assert second.num_dropped(Drop.LATE) == 1
+    assert order[1] not in trained_tasks(second)
+    assert [attempt.task_id for group in second.dropped for attempt in group] == [order[1]] * 2
+    await stream.close()
+
+
+async def test_a_later_life_runs_what_had_not_ended_with_the_same_seeds(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker([order[1]])
+    stream, cursor, backlog = make_stream(worker, tasks, OVERLAPPED)
+    collecting = asyncio.create_task(stream.collect(1, 0, 1))
+    await until(lambda: len(backlog.ready) == 1 and len(worker.ran) == 4)
+    state = json.loads(json.dumps([cursor.state(), backlog.state()]))
+    collecting.cancel()
+    await stream.close()
+
+    again = GatedWorker()
+    restored, *_ = make_stream(again, tasks, OVERLAPPED, state=state)
+    rollouts = await restored.collect(1, 0, 1)
+    assert trained_tasks(rollouts) == order[:2]
+    assert again.ran == [plan for plan in worker.ran if plan.task.id == order[1]]
+
+
+async def test_a_failure_between_two_steps_ends_the_next_one_though_its_batch_is_there(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker(order[2:])
+    stream, _, backlog = make_stream(worker, tasks, replace(OVERLAPPED, max_staleness=2))
+    await stream.collect(1, 0, 9)
+
+    def unfit(plan: AttemptPlan) -> float:
+        if plan.task.id == order[4]:
+            raise ValueError("engine unfit")
+        return 1.0
+
+    worker.reward = unfit
+    for gate in worker.gates.values():
+        gate.set()
+    await until(lambda: stream._failure is not None and len(backlog.ready) >= 2)
+    with pytest.raises(ValueError, match="engine unfit"):
+        await stream.collect(2, 1, 8)
     assert worker.running == 0
