@@ -232,6 +232,12 @@ class Checkpoint(Model):
     """Steps between checkpoints."""
     keep: Annotated[int, Field(ge=1, le=1_000)] = 3
     """Complete checkpoints kept."""
+    best_by: DnsName | None = None
+    """Name of the source in tasks.eval whose solved fraction says which checkpoint is the best; that one is kept
+    beside the last ones."""
+    url: Annotated[str, Field(max_length=2_048, pattern=r"^[a-z][a-z0-9+.-]*://.+")] | None = None
+    """Where checkpoints go instead of the run's volume, as fsspec knows it (s3://bucket/folder): each run makes its own
+    folder in it. Credentials come from trainer.env, the package for it from trainer.image."""
 
 
 class Storage(Model):

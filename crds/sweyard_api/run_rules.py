@@ -135,6 +135,13 @@ RUN_RULES = (
         "!has(self.sft) || self.?mode.orValue('rl') == 'sft'",
     ),
     Rule(
+        "checkpoint.bestBy",
+        "must be the `name` of a source in tasks.eval: give one this name, or unset it",
+        lambda spec: (
+            spec.checkpoint.best_by is None or spec.checkpoint.best_by in [source.name for source in spec.tasks.eval]
+        ),
+    ),
+    Rule(
         "warmup.demonstrations",
         f"`scripted` needs an agent with a scripted solver ({', '.join(SCRIPTED_AGENTS)}): set agent.type to one of "
         "them, or demonstrations to `dataset`",

@@ -102,9 +102,11 @@ class TrainerStatus(Model):
     metrics: Annotated[dict[str, float], Field(max_length=64)] = {}
     """rewardMean, solvedFraction, tokensPerSecond, infraFailureFraction, and each evaluation's solved fraction."""
     last_checkpoint: str | None = None
-    """Path of the last complete checkpoint, relative to the run's volume."""
+    """Path of the last complete checkpoint, relative to the run's volume, or its URL."""
     last_checkpoint_step: int | None = None
     """Step it was taken after."""
+    best_checkpoint_step: int | None = None
+    """Step after which checkpoint.bestBy was solved best; its checkpoint is kept."""
     updated_at: str = ""
     """RFC 3339 time of this report."""
     message: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweyard_trainer.storage_errors import full_disk_as_storage_full
+from sweyard_trainer.storage_errors import typed_storage_errors
 
 COMPLETE = "COMPLETE"
 PARTIAL_SUFFIX = ".partial"
@@ -29,28 +29,19 @@ def atomic_directory(target: Path) -> Iterator[Path]:
     Two writers may do this at once: one wins, the other's work is dropped (same content is the caller's promise).
     Raises StorageFullError.
     """
-    partial = partial_path(target, uuid.uuid4().hex[:8])
-    with full_disk_as_storage_full(target):
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}{PARTIAL_SUFFIX}")
+    with typed_storage_errors(target):
         partial.mkdir(parents=True)
         try:
             yield partial
-            finish(partial, target)
+            _finish(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def partial_path(target: Path, token: str) -> Path:
-    """Where a writer known by `token` prepares `target`."""
-    return target.with_name(f"{target.name}.{token}{PARTIAL_SUFFIX}")
-
-
-def finish(partial: Path, target: Path) -> None:
+def _finish(partial: Path, target: Path) -> None:
     """Everything in `partial` is written: make it durable and give it its name."""
-    for path in sorted(partial.rglob("*")):
-        _fsync(path)
-    (partial / COMPLETE).touch()
-    _fsync(partial / COMPLETE)
-    _fsync(partial)
+    seal(partial)
     if target.exists() and not is_complete(target):
         shutil.rmtree(target)
     try:
@@ -61,17 +52,20 @@ def finish(partial: Path, target: Path) -> None:
     _fsync(target.parent)
 
 
+def seal(directory: Path) -> None:
+    """Everything in it is written: make it durable, then mark it COMPLETE."""
+    for path in sorted(directory.rglob("*")):
+        _fsync(path)
+    _fsync(directory)
+    (directory / COMPLETE).touch()
+    for path in (directory / COMPLETE, directory, directory.parent):
+        _fsync(path)
+
+
 def remove_directory(directory: Path) -> None:
     """Remove it in an order that never leaves half of it looking whole."""
     (directory / COMPLETE).unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def remove_partial(parent: Path) -> None:
-    """Remove what dead writers left in `parent`. Only for a parent with a single living writer: this one."""
-    for directory in parent.iterdir() if parent.is_dir() else []:
-        if directory.is_dir() and (directory.suffix == PARTIAL_SUFFIX or not is_complete(directory)):
-            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _fsync(path: Path) -> None:

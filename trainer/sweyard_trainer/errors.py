@@ -23,6 +23,10 @@ class RankDiedError(SweyardError):
     """A process of the gang is gone; the gang must start again from the last checkpoint."""
 
 
+class CheckpointError(SweyardError):
+    """A checkpoint could not be written; the next life goes on from the one before it."""
+
+
 class WeightSyncError(SweyardError):
     """An engine did not confirm new weights within its deadline."""
 

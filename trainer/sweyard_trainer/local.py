@@ -19,7 +19,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
-from sweyard_trainer.storage_errors import full_disk_as_storage_full
+from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
@@ -108,7 +108,7 @@ def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
     if path.exists() and path.read_text(encoding="utf-8") != text:
         raise OutputTakenError(f"{output} holds a run with another config: choose another --output, or remove it")
     partial = path.with_suffix(".partial")
-    with full_disk_as_storage_full(output):
+    with typed_storage_errors(output):
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
 

@@ -14,7 +14,7 @@ from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.parts import Trains
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.progress.cluster_status import ClusterStatus
-from sweyard_trainer.storage_errors import full_disk_as_storage_full
+from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.train import TrainingLoop
 from sweyard_trainer.weight_sync.build import make_publisher
 
@@ -26,17 +26,19 @@ async def run_training(
     stop_signals: Sequence[signal.Signals],
     change_learner: Callable[[Trains], Trains] = lambda learner: learner,
 ) -> dict[str, Any]:
-    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError. Raises StorageFullError.
+    """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError. Raises StorageFullError,
+    StorageReadOnlyError, CheckpointError.
 
     `change_learner` puts something between the loop and its learner, such as the control of an experiment.
     """
     check_custom_code(spec)
-    with full_disk_as_storage_full(environment.storage):
+    with typed_storage_errors(environment.storage):
         await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
         sink = None
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
-        learner = change_learner(make_learner(spec, environment.storage))
+        checkpoints = checkpoint_root(spec, environment)
+        learner = change_learner(make_learner(spec, environment.storage, checkpoints=checkpoints))
         publish = make_publisher(
             environment.engine_urls,
             environment.storage,
@@ -47,6 +49,14 @@ async def run_training(
         for number in stop_signals:
             asyncio.get_running_loop().add_signal_handler(number, loop.stop)
         return await loop.run()
+
+
+def checkpoint_root(spec: TrainingRunSpec, environment: Environment) -> str:
+    """On the run's volume, or in a folder of its own below checkpoint.url: a run that is made anew begins anew."""
+    if spec.checkpoint.url is None:
+        return str(environment.storage / "checkpoints")
+    name = "-".join(filter(None, (environment.run, environment.run_uid[:8])))
+    return f"{spec.checkpoint.url.rstrip('/')}/{name}"
 
 
 def needs_ray(spec: TrainingRunSpec) -> bool:

@@ -1,4 +1,4 @@
-"""What the run's volume can do wrong, as types."""
+"""What a run's storage can do wrong, as types."""
 
 import errno
 from collections.abc import Iterator
@@ -14,23 +14,31 @@ class StorageFullError(SweyardError, OSError, ValueError):
     """The run's volume, or its quota, is full. The user's to mend: starting again would only fill it again."""
 
 
+class StorageReadOnlyError(SweyardError, OSError, ValueError):
+    """The run's volume takes no writes. The user's to mend, too."""
+
+
 @contextmanager
-def full_disk_as_storage_full(directory: Path) -> Iterator[None]:
-    """Turn the operating system's words for a full disk, wherever they come from, into StorageFullError."""
+def typed_storage_errors(directory: Path | str) -> Iterator[None]:
+    """Turn the operating system's words for a full or read-only disk, wherever they come from, into types of ours."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
-        if not _says_full(error):
-            raise
         place = getattr(error, "filename", None) or directory
-        raise StorageFullError(
-            f"no space left for {place}: make some, enlarge storage.size, or lower checkpoint.keep"
-        ) from error
+        if _says(error, (errno.ENOSPC, errno.EDQUOT), ("no space left", "quota exceeded")):
+            raise StorageFullError(
+                f"no space left for {place}: make some, enlarge storage.size, or lower checkpoint.keep"
+            ) from error
+        if _says(error, (errno.EROFS,), ("read-only file system",)):
+            raise StorageReadOnlyError(
+                f"{place} cannot be written, its file system is read-only: mount the run's volume for writing"
+            ) from error
+        raise
 
 
-def _says_full(error: BaseException) -> bool:
+def _says(error: BaseException, numbers: tuple[int, ...], phrases: tuple[str, ...]) -> bool:
     """Libraries wrap the errno, in a cause or in words only (the Rust and C++ writers of tensors)."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in numbers:
         return True
     words = str(error).lower()
-    return "no space left" in words or "quota exceeded" in words
+    return any(phrase in words for phrase in phrases)

@@ -46,10 +46,13 @@ class TrainingLoop:
             await self._held_out.evaluate_once("warmed-up", wanted=self._supervised.warms_up and at_start)
             while self._life.state.step < self._main_steps:
                 await self._step()
+            await self._checkpoints.finish()
             await self._held_out.evaluate_once("final", wanted=True)
+            await self._checkpoints.finish()
             return self._finish()
         except StoppedError as error:
             await self._checkpoints.save()
+            await self._checkpoints.finish()
             raise StoppedError(f"stopped after step {self._life.state.step}") from error
         finally:
             await self._policy.close()

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from sweyard_trainer.checkpoint.directory import CheckpointState, begin, commit, find_latest, read_state
-from sweyard_trainer.checkpoint.tensors import read_tensors, write_tensors
+from sweyard_trainer.checkpoint.save import CheckpointSave
+from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
+from sweyard_trainer.checkpoint.tensors import read_tensors, stage
 
 TOUCHES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
 
@@ -31,10 +32,9 @@ def make(step: int) -> tuple[nn.Module, AdamW]:
 
 
 def save(checkpoints: Path, step: int, keep: int) -> None:
-    model, optimizer = make(step)
-    partial = begin(checkpoints, step, str(os.getpid()))
-    write_tensors(partial, 0, model, optimizer)
-    commit(partial, checkpoints, CheckpointState(step, "rl", step, {"of": step}), keep)
+    name = CheckpointStore(str(checkpoints)).begin(step)
+    state = CheckpointState(step, "rl", step, {"of": step})
+    CheckpointSave(str(checkpoints), name, state, keep, ()).write(0, stage(*make(step)), None)
 
 
 def kill_at(number: int, directory: str) -> None:
@@ -63,11 +63,12 @@ def child(checkpoints: Path, step: int, keep: int, number: int) -> bool:
 
 def load(checkpoints: Path) -> int:
     """Step of the latest checkpoint, read back in full; -1 if its content is not that of its step."""
-    latest = find_latest(checkpoints)
+    store = CheckpointStore(str(checkpoints))
+    latest = store.latest()
     assert latest is not None
-    state = read_state(latest)
+    state = store.read_state(latest)
     model, optimizer = make(0)
-    read_tensors(latest, 0, model, optimizer)
+    read_tensors(store, latest, 0, model, optimizer)
     whole = state.extra == {"of": state.step} and bool((model.weight == state.step).all())
     return state.step if whole else -1
 

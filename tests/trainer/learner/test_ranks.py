@@ -69,7 +69,7 @@ def assert_close(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor])
 
 
 async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
-    ray_cluster, one_rank, two_ranks, shared_sequences, storage: Path, groups, make_segment
+    ray_cluster, one_rank, two_ranks, shared_sequences, storage: Path, groups, make_segment, make_trajectory
 ) -> None:
     """One test, since each start of a rank imports PyTorch for ten seconds."""
     single = make_learner(one_rank, storage, num_threads=1)
@@ -77,6 +77,7 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
     try:
         losses, weights = await train(single, groups, make_segment)
         await single.save_checkpoint(3, {})
+        await single.settle_checkpoint()
         further = (await single.train_step(groups))["loss"]
     finally:
         await single.stop()
@@ -97,10 +98,13 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
         assert double_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
         assert_close(double_weights, weights)
         assert await double.load_latest() == (3, {})
+        await double.save_checkpoint(4, {"by": 2})
         assert (await double.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
-        groups[0][0].segments[0].logprobs[:] = float("nan")
+        await double.settle_checkpoint()
+        broken = [[make_trajectory(seed % 2, seed=seed, length=20) for seed in range(4)]]
+        broken[0][0].segments[0].logprobs[:] = float("nan")
         with pytest.raises(TrainingDivergedError, match="learningRate"):  # its type survives the way from the rank
-            await double.train_step(groups)
+            await double.train_step(broken)
         ranks = double._ranks
         assert isinstance(ranks, RayRanks)
         half_of_a_collective = asyncio.create_task(ranks.call("load_model", [()] * 2))
@@ -109,3 +113,11 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
             await half_of_a_collective
     finally:
         await double.stop()
+
+    single = make_learner(one_rank, storage, num_threads=1)
+    await single.start()
+    try:
+        assert await single.load_latest() == (4, {"by": 2})
+        assert (await single.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
+    finally:
+        await single.stop()

@@ -65,6 +65,9 @@ class CountingLearner:
         self._world = world
         self._directory = world.storage / "checkpoints"
         self.weights = 0
+        self.best_first: list[int] = []
+        self.failure: Exception | None = None
+        """What becomes of the checkpoint that is being written."""
 
     async def start(self) -> None:
         self._world.event("start")
@@ -83,12 +86,18 @@ class CountingLearner:
         self._world.event(f"weights {version}")
         return self._world.storage / "weights" / str(version)
 
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path:
+    async def save_checkpoint(self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = ()) -> str:
         self._world.event(f"checkpoint {step}")
+        self.best_first = list(best_first)
         self._directory.mkdir(exist_ok=True)
         path = self._directory / f"step-{step}"
         path.write_text(json.dumps({"step": step, "extra": extra, "weights": self.weights}))
-        return path
+        return str(path)
+
+    async def settle_checkpoint(self, *, wait: bool = True) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        return True
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
         found = [json.loads(path.read_text()) for path in self._directory.glob("*")]

@@ -2,37 +2,55 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed import ProcessGroup
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.optim import Optimizer
 
-from sweyard_trainer.storage_errors import full_disk_as_storage_full
+from sweyard_trainer.checkpoint.store import CheckpointStore
 
 TENSORS = "tensors"
 
 
-def write_tensors(directory: Path, rank: int, model: nn.Module, optimizer: Optimizer | None) -> None:
-    """Write weights, optimizer state and this rank's random state; a collective call. Raises StorageFullError."""
-    with full_disk_as_storage_full(directory):
-        with _first_failure():
-            state_dict_saver.save(_state(model, optimizer), checkpoint_id=directory / TENSORS)
-        torch.save(_random_state(), _random_file(directory, rank))
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """One rank's share, copied into host memory: training may change the originals."""
+
+    tensors: dict[str, Any]
+    random: dict[str, torch.Tensor]
 
 
-def read_tensors(directory: Path, rank: int, model: nn.Module, optimizer: Optimizer | None) -> None:
+def stage(model: nn.Module, optimizer: Optimizer | None) -> Staged:
+    """A copy of weights, optimizer state and this rank's random state as they are now."""
+    return Staged(BlockingAsyncStager().stage(_state(model, optimizer)), _random_state())
+
+
+def write_tensors(store: CheckpointStore, name: str, rank: int, staged: Staged, group: ProcessGroup | None) -> None:
+    """Write a rank's share; a collective call of `group`, which returns once all ranks have written."""
+    with store.open(name, _random_file(rank), "wb") as stream:
+        torch.save(staged.random, stream)
+    with _first_failure():
+        state_dict_saver.save(staged.tensors, storage_writer=_writer(store, name), process_group=group)
+
+
+def read_tensors(store: CheckpointStore, name: str, rank: int, model: nn.Module, optimizer: Optimizer | None) -> None:
     """The reverse, into a model and an optimizer of the same kind; a collective call."""
     state = _state(model, optimizer)
-    state_dict_loader.load(state, checkpoint_id=directory / TENSORS)
+    state_dict_loader.load(state, storage_reader=_reader(store, name))
     optimizers = [] if optimizer is None else [optimizer]
     set_state_dict(model, optimizers, model_state_dict=state["model"], optim_state_dict=state.get("optimizer", {}))
-    if _random_file(directory, rank).exists():  # more ranks than before keep their seeds
-        _set_random_state(torch.load(_random_file(directory, rank), weights_only=True))
+    if store.has(name, _random_file(rank)):  # more ranks than before keep their seeds
+        with store.open(name, _random_file(rank), "rb") as stream:
+            _set_random_state(torch.load(stream, weights_only=True))
 
 
 @contextmanager
@@ -45,13 +63,26 @@ def _first_failure() -> Iterator[None]:
         raise failure from error
 
 
+def _writer(store: CheckpointStore, name: str) -> FileSystemWriter:
+    """Streams into object storage cannot be synced; for them PyTorch would sync the whole machine."""
+    place = store.place(name)
+    if isinstance(place, Path):
+        return FileSystemWriter(place / TENSORS)
+    return FsspecWriter(f"{place}/{TENSORS}", sync_files=False)
+
+
+def _reader(store: CheckpointStore, name: str) -> FileSystemReader:
+    place = store.place(name)
+    return FileSystemReader(place / TENSORS) if isinstance(place, Path) else FsspecReader(f"{place}/{TENSORS}")
+
+
 def _state(model: nn.Module, optimizer: Optimizer | None) -> dict[str, Any]:
     model_state, optimizer_state = get_state_dict(model, [] if optimizer is None else [optimizer])
     return {"model": model_state} | ({} if optimizer is None else {"optimizer": optimizer_state})
 
 
-def _random_file(directory: Path, rank: int) -> Path:
-    return directory / f"random-{rank}.pt"
+def _random_file(rank: int) -> str:
+    return f"random-{rank}.pt"
 
 
 def _random_state() -> dict[str, torch.Tensor]:

@@ -5,16 +5,21 @@ from pathlib import Path
 import torch
 
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.learner.learner import Learner
 from sweyard_trainer.learner.ranks import LocalRank, RankGroup
 
 
-def make_learner(spec: TrainingRunSpec, storage: Path, num_threads: int | None = None) -> Learner:
+def make_learner(
+    spec: TrainingRunSpec, storage: Path, num_threads: int | None = None, checkpoints: str | None = None
+) -> Learner:
     """One rank trains in this process; more are actors of the Ray cluster that this process is connected to.
 
-    `num_threads` bounds PyTorch's threads of each rank on CPUs; None leaves its default.
+    `num_threads` bounds PyTorch's threads of each rank on CPUs; None leaves its default. `checkpoints` is a path or
+    URL, by default on the run's volume. Raises UnsupportedError for a URL that cannot be opened.
     """
-    return Learner(spec, storage, _make_ranks(spec, storage, num_threads))
+    store = CheckpointStore(checkpoints or str(storage / "checkpoints"))
+    return Learner(spec, storage, _make_ranks(spec, storage, num_threads), store)
 
 
 def _make_ranks(spec: TrainingRunSpec, storage: Path, num_threads: int | None) -> RankGroup:

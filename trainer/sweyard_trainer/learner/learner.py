@@ -5,12 +5,12 @@ weights of each sequence in the loss, micro-batches) happens here, once, over th
 micro-batches and accumulation cannot change the result.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 
@@ -18,7 +18,8 @@ from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
-from sweyard_trainer.checkpoint.directory import CheckpointState, begin, commit, find_latest, read_state
+from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_errors
+from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.custom import load_group_filter
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.batches import (
@@ -49,10 +50,11 @@ KEPT_WEIGHTS = 2
 class Learner:
     """Trains the policy. Its methods must not run at the same time."""
 
-    def __init__(self, spec: TrainingRunSpec, storage: Path, ranks: RankGroup) -> None:
+    def __init__(self, spec: TrainingRunSpec, storage: Path, ranks: RankGroup, checkpoints: CheckpointStore) -> None:
         """`spec` is the resolved config; `storage` the run's volume, whose `model/` has been prepared."""
         self._spec = spec
         self._storage = storage
+        self._checkpoints = checkpoints
         self._ranks = ranks
         self._phase: Phase | None = None
         self._updates = 0
@@ -125,26 +127,39 @@ class Learner:
             remove_directory(path)
         return target
 
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any]) -> Path:
-        """Save everything needed to go on exactly; `extra` is the caller's own JSON-able state.
+    async def save_checkpoint(self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = ()) -> str:
+        """Begin to save everything needed to go on exactly; where it will lie. Waits for the one before.
 
-        Raises StorageFullError if the volume is full; the last complete checkpoint stays usable.
+        `extra` is the caller's own JSON-able state; for `best_first` see retention.superfluous. Once this returns,
+        training may go on. Raises as `settle_checkpoint` does; the last complete checkpoint stays usable.
         """
-        checkpoints = self._storage / "checkpoints"
-        partial = begin(checkpoints, step, uuid4().hex[:8])
-        await self._on_all("write_checkpoint", partial)
+        await self.settle_checkpoint()
+        store = self._checkpoints
+        with typed_checkpoint_errors(store, f"step-{step}"):
+            name = await asyncio.to_thread(store.begin, step)
         state = CheckpointState(step, self._phase.name if self._phase else None, self._updates, dict(extra))
-        return commit(partial, checkpoints, state, self._spec.checkpoint.keep)
+        save = CheckpointSave(store.root, name, state, self._spec.checkpoint.keep, tuple(best_first))
+        await self._on_all("start_checkpoint", save)
+        return str(store.place(name))
+
+    async def settle_checkpoint(self, *, wait: bool = True) -> bool:
+        """Whether what was begun is complete; with `wait`, once it is.
+
+        Raises StorageFullError, StorageReadOnlyError, CheckpointError if it could not be written.
+        """
+        return all(await self._on_all("settle_checkpoint", wait))
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
         """Go back to the latest complete checkpoint: (step, extra), or None if there is none."""
-        checkpoint = find_latest(self._storage / "checkpoints")
-        if checkpoint is None:
+        await self.settle_checkpoint()
+        store = self._checkpoints
+        name = await asyncio.to_thread(store.latest)
+        if name is None:
             return None
-        state = read_state(checkpoint)
+        state = await asyncio.to_thread(store.read_state, name)
         self._phase = phase_of(state.phase, self._spec) if state.phase else None
         self._updates = state.updates
-        await self._on_all("read_checkpoint", checkpoint, self._phase is not None)
+        await self._on_all("read_checkpoint", store.root, name, self._phase is not None)
         if state.phase == "rl" and self._spec.algorithm.kl.coefficient > 0:
             await self._on_all("load_reference", self._storage / "reference")
         return state.step, state.extra

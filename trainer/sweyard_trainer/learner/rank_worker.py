@@ -1,6 +1,7 @@
 """RankWorker: one process's share of the learner. Every public method is called on all ranks alike."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from sweyard_api.infrastructure import Lora
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_trainer.checkpoint.tensors import read_tensors, write_tensors
+from sweyard_trainer.checkpoint.save import CheckpointSave
+from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.checkpoint.tensors import read_tensors, stage
 from sweyard_trainer.errors import TrainingDivergedError
 from sweyard_trainer.learner.attention import NAME, register_packed_attention
 from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
@@ -44,6 +47,8 @@ class RankWorker:
         self._policy: Policy | None = None
         self._reference: Policy | None = None
         self._optimizer: AdamW | None = None
+        self._checkpoint: Future[None] | None = None
+        self._checkpoint_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
 
     def open_store(self, host: str) -> int:
         """On rank 0: listen for the others; returns the port."""
@@ -57,6 +62,8 @@ class RankWorker:
         dist.init_process_group(
             backend, store=store, rank=self._rank, world_size=self._size, timeout=COLLECTIVE_TIMEOUT
         )
+        # Its collectives run beside training's, and on host memory.
+        self._checkpoint_group = dist.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
         self._sequence_group = make_sequence_group(self._spec.trainer.sequence_parallel)
 
     def load_model(self) -> None:
@@ -146,19 +153,31 @@ class RankWorker:
         """Broadcast the present weights into the engines; they must be paused."""
         self._transfer.send_weights()
 
-    def write_checkpoint(self, directory: Path) -> None:
-        """This rank's share of a checkpoint. Raises StorageFullError."""
-        write_tensors(directory, self._rank, self._model, self._optimizer)
+    def start_checkpoint(self, save: CheckpointSave) -> None:
+        """Copy this rank's share into host memory and begin to write it; the one before must be settled."""
+        staged = stage(self._model, self._optimizer)
+        self._checkpoint = self._checkpoint_thread.submit(save.write, self._rank, staged, self._checkpoint_group)
 
-    def read_checkpoint(self, directory: Path, with_optimizer: bool) -> None:
+    def settle_checkpoint(self, wait: bool) -> bool:
+        """Whether this rank's share of what was begun is written. Raises as CheckpointSave.write does."""
+        if self._checkpoint is None:
+            return True
+        if not wait and not self._checkpoint.done():
+            return False
+        checkpoint, self._checkpoint = self._checkpoint, None
+        checkpoint.result()
+        return True
+
+    def read_checkpoint(self, root: str, name: str, with_optimizer: bool) -> None:
         """Go back to a checkpoint."""
         self._optimizer = None
         if with_optimizer:
             self.begin_phase()
-        read_tensors(directory, self._rank, self._model, self._optimizer)
+        read_tensors(CheckpointStore(root), name, self._rank, self._model, self._optimizer)
 
     def close(self) -> None:
-        """Leave the process group and free the memory."""
+        """Finish the checkpoint that was begun, leave the process group and free the memory."""
+        self._checkpoint_thread.shutdown(wait=True)
         self._policy = self._reference = self._optimizer = None
         if dist.is_initialized():
             dist.destroy_process_group()

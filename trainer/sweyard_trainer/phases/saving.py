@@ -1,6 +1,12 @@
-"""CheckpointKeeper: loads the last checkpoint and writes new ones, each step's at most once."""
+"""CheckpointKeeper: loads the last checkpoint and writes new ones beside training, each step's at most once.
+
+A checkpoint is told of once it is complete. One that could not be written ends the life with its sentence, at the next
+step at the latest; the next life goes on from the one before.
+"""
 
 import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sweyard_trainer.phases.life import Life
 
@@ -13,6 +19,8 @@ class CheckpointKeeper:
     def __init__(self, life: Life) -> None:
         self._life = life
         self._saved_step = -1
+        self._begun: str | None = None
+        """Where the checkpoint lies that is being written."""
 
     async def load(self) -> None:
         """Go on from the last complete checkpoint, if there is one."""
@@ -25,22 +33,61 @@ class CheckpointKeeper:
         logger.info("going on after step %d from its checkpoint", self._saved_step)
 
     async def after_step(self, last_step: int) -> None:
-        """Save where the config wants it, and after the last step."""
+        """Save where the config wants it, after the last step, and when evaluation has never been better."""
+        await self._settle(wait=False)
         step = self._life.state.step
-        if step % self._life.spec.checkpoint.every_steps == 0 or step == last_step:
+        is_best = self._best_first()[:1] == [step]
+        if step % self._life.spec.checkpoint.every_steps == 0 or step == last_step or is_best:
             await self.save()
 
     async def save(self) -> None:
-        """Save now, unless there is nothing to lose or it is saved."""
+        """Save now, unless there is nothing to lose or it is saved; `finish` says when it is complete."""
         life = self._life
         state = life.state
         untrained = state.step == 0 and not state.warmed_up
         if life.spec.mode == "eval" or untrained or self._saved_step == state.step:
             return
+        await self._settle(wait=True)
         state.cursor, state.backlog = life.cursor.state(), life.backlog.state()
         state.metrics_rows = life.metrics_rows
         state.seconds = life.run.progress.seconds()
-        path = await life.run.learner.save_checkpoint(state.step, state.to_dict())
+        self._begun = await life.run.learner.save_checkpoint(state.step, state.to_dict(), self._best_first())
         self._saved_step = state.step
-        name = str(path.relative_to(life.run.storage))
-        life.run.progress.update(last_checkpoint=name, last_checkpoint_step=state.step)
+
+    async def finish(self) -> None:
+        """Wait for the one that is being written, and say which is the best."""
+        await self._settle(wait=True)
+        for step in self._best_first()[:1]:
+            self._life.run.progress.update(best_checkpoint_step=step)
+
+    async def _settle(self, *, wait: bool) -> None:
+        if self._begun is None or not await self._life.run.learner.settle_checkpoint(wait=wait):
+            return
+        name = self._begun.removeprefix(f"{self._life.run.storage}/")
+        self._begun = None
+        self._life.run.progress.update(last_checkpoint=name, last_checkpoint_step=self._saved_step)
+
+    def _best_first(self) -> list[int]:
+        spec = self._life.spec
+        if spec.checkpoint.best_by is None:
+            return []
+        return steps_by_score(self._life.state.evaluations, spec.checkpoint.best_by, spec.steps)
+
+
+def steps_by_score(evaluations: Mapping[str, Sequence[Mapping[str, Any]]], source: str, last_step: int) -> list[int]:
+    """Steps after which `source` was evaluated and which have weights to keep, the best first; of equals the first.
+
+    `evaluations` are LoopState's: reports by label.
+    """
+    scores = {
+        _step_of(label, last_step): report["solved_fraction"]
+        for label, reports in evaluations.items()
+        for report in reports
+        if label != "untrained" and report["source"] == source
+    }
+    return sorted(scores, key=lambda step: (-scores[step], step))
+
+
+def _step_of(label: str, last_step: int) -> int:
+    named = {"warmed-up": 0, "final": last_step}
+    return named[label] if label in named else int(label.removeprefix("step-"))

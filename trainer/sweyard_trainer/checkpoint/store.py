@@ -1,0 +1,125 @@
+"""CheckpointStore: which checkpoints there are, on a volume or in object storage: `<root>/step-<n>`.
+
+Invariants: a checkpoint counts once it has the file COMPLETE, which is written last and removed first; a complete one
+is never written into, so a step that is saved again gets a name of its own (`step-<n>.1`); what else is called
+`step-...` is rubbish, whoever left it. Nothing is renamed, which object storage can only do by copying.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import IO, Any
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from sweyard_trainer.atomic_directory import COMPLETE, seal
+from sweyard_trainer.checkpoint.retention import Saved, superfluous
+from sweyard_trainer.errors import UnsupportedError
+
+STATE_FILE = "state.json"
+_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
+_PREFIX = "step-"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """All that is no tensor."""
+
+    step: int
+    phase: str | None
+    """The optimizer's: `sft`, `rl`, or None before any update."""
+    updates: int
+    """Optimizer updates of this phase, which is all that the learning rate's schedule needs."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """The main loop's own state."""
+
+
+class CheckpointStore:
+    """The checkpoints of one run; a single living writer."""
+
+    def __init__(self, root: str) -> None:
+        """`root` is a path or a URL of a file system that fsspec knows. Raises UnsupportedError for another."""
+        try:
+            self._files, self._path = url_to_fs(root)
+        except (ImportError, ValueError) as error:
+            raise UnsupportedError(
+                f"checkpoint.url: {root} cannot be opened ({error}): name storage that fsspec knows, and have its "
+                "package in the trainer's image"
+            ) from error
+        self.root = root
+
+    def place(self, name: str) -> Path | str:
+        """Where it lies: a path on a volume, else a URL."""
+        path = f"{self._path}/{name}"
+        return Path(path) if self._is_local else str(self._files.unstrip_protocol(path))
+
+    def latest(self) -> str | None:
+        """Name of the complete checkpoint with the highest step."""
+        saved = self.complete()
+        return saved[-1].name if saved else None
+
+    def complete(self) -> list[Saved]:
+        """Those that count, by ascending step."""
+        found = [(name, match) for name in self._names() if (match := _NAME.fullmatch(name))]
+        return sorted(
+            Saved(int(match[1]), int(match[2] or 0), name) for name, match in found if self.has(name, COMPLETE)
+        )
+
+    def read_state(self, name: str) -> CheckpointState:
+        """The non-tensor part."""
+        with self.open(name, STATE_FILE, "rb") as stream:
+            return CheckpointState(**json.load(stream))
+
+    def open(self, name: str, file: str, mode: str) -> IO[bytes]:
+        """A file of a checkpoint, binary."""
+        stream: IO[bytes] = self._files.open(f"{self._path}/{name}/{file}", mode)
+        return stream
+
+    def has(self, name: str, file: str) -> bool:
+        """Whether a checkpoint has this file."""
+        return bool(self._files.exists(f"{self._path}/{name}/{file}"))
+
+    def begin(self, step: int) -> str:
+        """Clear what earlier writers left half done; the name under which to write."""
+        complete = {saved.name for saved in self.complete()}
+        for name in self._names():
+            if name.startswith(_PREFIX) and name not in complete:
+                self.remove(name)
+        name = next(name for again in count() if (name := _name(step, again)) not in complete)
+        self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
+        return name
+
+    def commit(self, name: str, state: CheckpointState, keep: int, best_first: tuple[int, ...]) -> None:
+        """All ranks have written: add `state` and make it count; then drop what `retention` lets go."""
+        with self.open(name, STATE_FILE, "wb") as stream:
+            stream.write(json.dumps(asdict(state)).encode())
+        if self._is_local:
+            seal(Path(self._path) / name)
+        else:
+            self._files.pipe_file(f"{self._path}/{name}/{COMPLETE}", b"")
+        for old in superfluous(self.complete(), keep, best_first):
+            self.remove(old.name)
+
+    def remove(self, name: str) -> None:
+        """In an order that never leaves half of it looking whole."""
+        if self.has(name, COMPLETE):
+            self._files.rm_file(f"{self._path}/{name}/{COMPLETE}")
+        if self._files.exists(f"{self._path}/{name}"):
+            self._files.rm(f"{self._path}/{name}", recursive=True)
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._files, LocalFileSystem)
+
+    def _names(self) -> list[str]:
+        self._files.invalidate_cache()  # another process, or another rank, may have written
+        if not self._files.isdir(self._path):
+            return []
+        return [str(path).rstrip("/").rsplit("/", 1)[-1] for path in self._files.ls(self._path, detail=False)]
+
+
+def _name(step: int, again: int) -> str:
+    return f"{_PREFIX}{step}.{again}" if again else f"{_PREFIX}{step}"
