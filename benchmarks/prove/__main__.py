@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [properties] [mutation] [learning] [churn] [kills] [lives] [images] [wave]`, by default all.
-All but the first four need Linux and root.
+`python -m benchmarks.prove [properties] [mutation] [learning] [resume] [churn] [kills] [lives] [images] [wave]`, by
+default all. All but the first five need Linux and root.
 """
 
 import argparse
@@ -29,6 +29,11 @@ def prove_mutation() -> None:
 def prove_learning() -> None:
     """Three seeds and their controls, without a cluster."""
     _run("benchmarks.prove.learning")
+
+
+def prove_resume() -> None:
+    """A run that is killed twenty times is the same run, bit for bit."""
+    _run("benchmarks.prove.resume")
 
 
 def prove_churn() -> None:
@@ -93,6 +98,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "properties": prove_properties,
     "mutation": prove_mutation,
     "learning": prove_learning,
+    "resume": prove_resume,
     "churn": prove_churn,
     "kills": prove_kills,
     "lives": prove_lives,

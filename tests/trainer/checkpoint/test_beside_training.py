@@ -24,6 +24,10 @@ class Bucket(MemoryFileSystem):
     gate = threading.Event()
     broken = False
 
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> str:
+        return str(super()._strip_protocol(str(path).removeprefix("bucket://")))
+
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode == "wb":
             self.gate.wait(60)

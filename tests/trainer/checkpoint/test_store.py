@@ -66,6 +66,7 @@ def test_a_step_saved_again_takes_the_place_of_the_first_once_it_is_complete(sto
         stream.write(b"x" * 20)
     store.commit(again, CheckpointState(1, "rl", 1), 2, ())
     assert (store.latest(), left(store)) == (again, [again])
+    assert store.begin(1) == "step-1.2"
     with store.open(again, "tensors", "rb") as stream:
         assert len(stream.read()) == 20
 

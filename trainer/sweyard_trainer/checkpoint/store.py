@@ -8,7 +8,6 @@ is never written into, so a step that is saved again gets a name of its own (`st
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,11 +83,11 @@ class CheckpointStore:
 
     def begin(self, step: int) -> str:
         """Clear what earlier writers left half done; the name under which to write."""
-        complete = {saved.name for saved in self.complete()}
-        for name in self._names():
-            if name.startswith(_PREFIX) and name not in complete:
-                self.remove(name)
-        name = next(name for again in count() if (name := _name(step, again)) not in complete)
+        complete = self.complete()
+        for rubbish in set(self._names()) - {saved.name for saved in complete}:
+            if rubbish.startswith(_PREFIX):
+                self.remove(rubbish)
+        name = _name(step, again=max((saved.again + 1 for saved in complete if saved.step == step), default=0))
         self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
         return name
 
