@@ -1,9 +1,8 @@
 """A run that is killed twenty times ends as if undisturbed: `python -m benchmarks.prove.resume [--kills 20]`.
 
 A tiny model learns strictly on-policy from a serial engine (one attempt at a time, seeds by counter), first
-undisturbed, then in lives that kill -9 ends at seeded random moments: in the warm-up, in rollouts, in updates, in weight
-syncs and while checkpoints are written. Losses, sampled tokens and final weights must be equal bit for bit. The last
-line is JSON.
+undisturbed, then in lives that kill -9 ends at seeded random moments: in rollouts, in updates, in weight syncs, while
+checkpoints are written. Losses, sampled tokens and final weights must be equal bit for bit. The last line is JSON.
 """
 
 import argparse
