@@ -38,7 +38,10 @@ def typed_storage_errors(directory: Path | str) -> Iterator[None]:
 
 def _says(error: BaseException, numbers: tuple[int, ...], phrases: tuple[str, ...]) -> bool:
     """Libraries wrap the errno, in a cause or in words only (the Rust and C++ writers of tensors)."""
-    if isinstance(error, OSError) and error.errno in numbers:
-        return True
-    words = str(error).lower()
-    return any(phrase in words for phrase in phrases)
+    cause: BaseException | None = error
+    while cause is not None:
+        words = str(cause).lower()
+        if (isinstance(cause, OSError) and cause.errno in numbers) or any(phrase in words for phrase in phrases):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False

@@ -12,11 +12,15 @@ from torch.distributed import ProcessGroup
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 from torch.optim import Optimizer
 
 from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.storage_errors import typed_storage_errors
 
 TENSORS = "tensors"
 
@@ -63,11 +67,19 @@ def _first_failure() -> Iterator[None]:
         raise failure from error
 
 
+class _VolumeWriter(FileSystemWriter):
+    """Types a rank's failure before PyTorch takes it to the other ranks, where its causes are lost."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        with typed_storage_errors(str(self.path)):
+            return super().write_data(plan, planner)
+
+
 def _writer(store: CheckpointStore, name: str) -> FileSystemWriter:
     """Streams into object storage cannot be synced; for them PyTorch would sync the whole machine."""
     place = store.place(name)
     if isinstance(place, Path):
-        return FileSystemWriter(place / TENSORS)
+        return _VolumeWriter(place / TENSORS)
     return FsspecWriter(f"{place}/{TENSORS}", sync_files=False)
 
 
