@@ -26,7 +26,8 @@ def content_key(files: Iterable[tuple[str, bytes]], flags: str) -> str:
 
 
 def recipe_key(recipe: Recipe) -> str:
-    return content_key(((path.name, path.read_bytes()) for path in recipe.files), recipe.linker_flags())
+    named = ((path.relative_to(recipe.directory).as_posix(), path.read_bytes()) for path in recipe.files)
+    return content_key(named, recipe.linker_flags())
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Binaries:
 
     def _compile(self, recipe: Recipe, programs: list[str], output: Path, progress: Progress) -> None:
         packages = [recipe.packages[program] for program in programs]
-        last = {recipe.main_package(program): program for program in programs}
+        last = {package: program for program, package in zip(programs, packages, strict=True)}
         command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", recipe.linker_flags(), "-o",
                    f"{output}/", *packages]  # fmt: skip
         process = subprocess.Popen(
@@ -94,8 +95,6 @@ class Binaries:
                     progress.milestone(f"{last[line.strip()]}: {len(lines)} packages compiled, its own is the last")
         if process.returncode:
             raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
-        for program in programs:
-            (output / recipe.built_name(program)).rename(output / program)
 
     def environment_to_build(self, groups: Iterable[str]) -> dict[str, str] | None:
         """That of Go, if a program of the groups is yet to be built."""
@@ -115,6 +114,8 @@ class Binaries:
             "GOCACHE": str(self.cache.go_build),
             "GOMODCACHE": str(self.cache.go_modules),
             "GOFLAGS": "-modcacherw",
+            # A third less processor time for a quarter more memory (k8s.io/api/core/v1: 12.6 to 8.6 s, 463 to 581 MB).
+            "GOGC": "400",
         }
 
 

@@ -14,9 +14,8 @@ from .spec import ClusterSpec
 HEALTH_PORT = 20244
 
 READABLE = {
-    "": ["pods", "namespaces", "nodes", "services", "endpoints"],
+    "": ["pods", "namespaces", "nodes"],
     "networking.k8s.io": ["networkpolicies"],
-    "discovery.k8s.io": ["endpointslices"],
 }
 
 
@@ -25,9 +24,6 @@ def kube_router_command(binary: Path, node: NodeFiles, spec: ClusterSpec) -> lis
         str(binary),
         f"--kubeconfig={node.state}/kube-router.kubeconfig",
         f"--hostname-override={node.name}",
-        "--run-firewall=true",
-        "--run-router=false",
-        "--run-service-proxy=false",
         f"--service-cluster-ip-range={spec.addresses.service_network}",
         "--iptables-sync-period=1m",
         f"--health-port={HEALTH_PORT}",

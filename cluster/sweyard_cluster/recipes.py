@@ -8,14 +8,19 @@ from pathlib import Path
 from .errors import ClusterError
 
 MODULES = Path(__file__).parent / "modules"
+OURS = "sweyard.dev/cluster"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Programs built from one of our Go modules.
+    """Programs built from one of our Go modules, all of one version.
 
-    `packages` maps a program to its main package, `stamps` a linker variable to a template of the version,
-    `version_commands` a program to the arguments that print its version.
+    Those that can be compiled with the dependencies of Kubernetes' own release are of its module, so that what they
+    have in common is compiled once. A main package of ours takes the place of one that cannot be built from
+    elsewhere, or that takes in much that is not used here.
+
+    `packages` maps a program to its main package, whose last element is its name, `stamps` a linker variable to a
+    template of the version, `version_commands` a program to the arguments that print its version.
     """
 
     module: str
@@ -32,19 +37,7 @@ class Recipe:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(path for path in self.directory.iterdir() if path.is_file())
-
-    def built_name(self, program: str) -> str:
-        """What the Go tool calls the program: its package's last element, or our module's for a package of ours."""
-        package = self.packages[program]
-        return self.module if package == "." else package.rpartition("/")[2]
-
-    def main_package(self, program: str) -> str:
-        """Its import path."""
-        package = self.packages[program]
-        own = re.search(r"^module (\S+)", (self.directory / "go.mod").read_text(), re.MULTILINE)
-        assert own is not None, "a go.mod names its module"
-        return own[1] if package == "." else package
+        return sorted(path for path in self.directory.rglob("*") if path.is_file())
 
     def version(self) -> str:
         return pinned_version((self.directory / "go.mod").read_text(), self.pins) if self.pins else "1"
@@ -80,7 +73,7 @@ CONTAINERD = "github.com/containerd/containerd/v2"
 KUBE_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
 
 RECIPES = (
-    Recipe("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "."}, cold_seconds=90),
+    Recipe("kubernetes", "go.etcd.io/etcd/server/v3", {"etcd": f"{OURS}/kubernetes/etcd"}, cold_seconds=90),
     Recipe(
         "kubernetes",
         "k8s.io/kubernetes",
@@ -96,7 +89,14 @@ RECIPES = (
         version_commands={"kubectl": ("version", "--client")},
         cold_seconds=450,
     ),
-    Recipe("pause", "", {"pause": "."}, cold_seconds=10),
+    Recipe("kubernetes", "", {"pause": f"{OURS}/kubernetes/pause"}, cold_seconds=10),
+    Recipe(
+        "kubernetes",
+        KUBE_ROUTER,
+        {"kube-router": f"{OURS}/kubernetes/kube-router"},
+        stamps={f"{KUBE_ROUTER}/pkg/version.Version": "v{version}"},
+        cold_seconds=20,
+    ),
     Recipe(
         "containerd",
         CONTAINERD,
@@ -108,16 +108,9 @@ RECIPES = (
     Recipe(
         "coredns",
         "github.com/coredns/coredns",
-        {"coredns": "github.com/coredns/coredns"},
+        {"coredns": f"{OURS}/coredns/coredns"},
         version_commands={"coredns": ("-version",)},
         cold_seconds=270,
-    ),
-    Recipe(
-        "kube-router",
-        KUBE_ROUTER,
-        {"kube-router": f"{KUBE_ROUTER}/cmd/kube-router"},
-        stamps={f"{KUBE_ROUTER}/pkg/version.Version": "v{version}"},
-        cold_seconds=130,
     ),
     Recipe(
         "kwok",

@@ -53,7 +53,7 @@ def test_what_needs_no_build_needs_no_go(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["helm"], "Building helm from source, once: up to 2 minutes with"),
         (["pause"], "Building pause from source, once: up to a minute with"),
-        ([*GROUPS["control-plane"], *GROUPS["node"]], "Building 13 programs from source, once: up to 18 minutes with"),
+        ([*GROUPS["control-plane"], *GROUPS["node"]], "Building 13 programs from source, once: up to 16 minutes with"),
     ],
     ids=["one", "a short one", "a cluster"],
 )
@@ -81,7 +81,7 @@ def test_go_writes_into_our_cache_and_reads_the_user_s_settings(tmp_path: Path) 
 COMPILER = """#!/bin/sh
 [ "$1" = version ] && { echo go version go1.26.8 linux/amd64; exit; }
 while [ "$1" != -o ]; do shift; done
-printf 'runtime\\nsweyard.dev/cluster/pause\\n' >&2
+printf 'runtime\\nsweyard.dev/cluster/kubernetes/pause\\n' >&2
 printf '#!/bin/sh\\necho 1\\n' >"$2/pause"
 chmod +x "$2/pause"
 """

@@ -3,6 +3,7 @@
 import dataclasses
 import ipaddress
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sweyard_cluster.control_plane import apiserver_command, apiserver_names, co
 from sweyard_cluster.dns import corefile, upstream_resolvers
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.paths import Cache, cache_root
+from sweyard_cluster.recipes import MODULES
 from sweyard_cluster.spec import ClusterSpec, check_request, grown, read_spec, write_spec
 from sweyard_cluster.storage import CLASS, claims_to_serve, volume_object, volumes_to_remove
 
@@ -148,6 +150,11 @@ def test_certificate_names_the_service_and_the_bridge() -> None:
 def test_resolvers_that_pods_can_reach(resolv_conf: str, servers: list[str]) -> None:
     assert upstream_resolvers(resolv_conf) == servers
     assert ("forward . " in corefile(servers)) == bool(servers)
+
+
+def test_coredns_is_built_with_the_plugins_of_the_corefile_and_no_others() -> None:
+    built = re.findall(r'coredns/plugin/(\w+)"', (MODULES / "coredns/coredns/main.go").read_text())
+    assert built == sorted(re.findall(r"^    (\w+)", corefile(["192.0.2.1"]), re.MULTILINE))
 
 
 def claim(name: str, phase: str = "Pending", storage_class: str = CLASS) -> dict[str, Any]:

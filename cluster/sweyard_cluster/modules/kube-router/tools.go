@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools names the commands that this module pins and builds.
-package tools
-
-import (
-	_ "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"
-)

@@ -1,3 +1,0 @@
-module sweyard.dev/cluster/pause
-
-go 1.26
