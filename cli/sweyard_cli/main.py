@@ -12,6 +12,8 @@ from sweyard_api.cache_root import cache_root
 from sweyard_cli.commands import cache, tasks
 from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.doctor import doctor
+from sweyard_cli.commands.eval import evaluate
+from sweyard_cli.commands.export import export
 from sweyard_cli.commands.presets import presets
 from sweyard_cli.commands.report import report
 from sweyard_cli.commands.resolve import resolve
@@ -55,6 +57,8 @@ app.command(cls=FlagCommand, epilog=f"Example: sweyard validate -f {TINY}")(vali
 app.command(cls=FlagCommand, epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
 app.command(cls=FlagCommand, epilog="Example: sweyard presets")(presets)
 app.command(cls=FlagCommand, epilog=f"Example: sweyard run -f {TINY} --output runs/tiny")(run)
+app.command("eval", cls=FlagCommand, epilog=f"Example: sweyard eval {TINY} --weights runs/tiny --attempts 4")(evaluate)
+app.command(cls=FlagCommand, epilog="Example: sweyard export runs/tiny --best --to tiny-best")(export)
 app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(
     watch
 )

@@ -28,7 +28,7 @@ def engine_quantization(spec: TrainingRunSpec) -> str | None:
 
 def engine_takes_adapters(spec: TrainingRunSpec) -> bool:
     """Whether it keeps the model that it started with and is sent trained adapters alone."""
-    return spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter"
+    return spec.mode != "eval" and spec.trainer.lora is not None and spec.trainer.lora.sync == "adapter"
 
 
 def engine_uses_gpu(spec: TrainingRunSpec) -> bool:

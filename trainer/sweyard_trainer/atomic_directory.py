@@ -4,6 +4,7 @@ Invariants: a directory of this kind has its final name only once everything in 
 COMPLETE; one that lacks the file is rubbish, whoever left it. Removal takes COMPLETE away first.
 """
 
+import errno
 import os
 import shutil
 import uuid
@@ -29,7 +30,7 @@ def atomic_directory(target: Path) -> Iterator[Path]:
     Two writers may do this at once: one wins, the other's work is dropped (same content is the caller's promise).
     Raises StorageFullError.
     """
-    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}{PARTIAL_SUFFIX}")
+    partial = _partial(target)
     with typed_storage_errors(target):
         partial.mkdir(parents=True)
         try:
@@ -37,6 +38,32 @@ def atomic_directory(target: Path) -> Iterator[Path]:
             _finish(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """As `atomic_directory`, for a directory of the user's: it replaces nothing, and COMPLETE is not left in it.
+
+    Raises FileExistsError, StorageFullError.
+    """
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, "is there already, and nothing is overwritten", str(target))
+    partial = _partial(target)
+    with typed_storage_errors(target):
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            for path in sorted(partial.rglob("*")):
+                _fsync(path)
+            partial.rename(target)  # fails where a directory with anything in it has appeared meanwhile
+            _fsync(target.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _partial(target: Path) -> Path:
+    """Where a writer prepares `target`."""
+    return target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}{PARTIAL_SUFFIX}")
 
 
 def _finish(partial: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from sweyard_trainer.assembly import assemble_run
 from sweyard_trainer.custom import check_custom_code
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.learner.frozen import FrozenPolicy
 from sweyard_trainer.parts import Trains
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.progress.cluster_status import ClusterStatus
@@ -37,8 +38,7 @@ async def run_training(
         sink = None
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
-        checkpoints = checkpoint_root(spec, environment)
-        learner = change_learner(make_learner(spec, environment.storage, checkpoints=checkpoints))
+        learner = change_learner(_make_learner(spec, environment))
         publish = make_publisher(
             environment.engine_urls,
             environment.storage,
@@ -49,6 +49,12 @@ async def run_training(
         for number in stop_signals:
             asyncio.get_running_loop().add_signal_handler(number, loop.stop)
         return await loop.run()
+
+
+def _make_learner(spec: TrainingRunSpec, environment: Environment) -> Trains:
+    if spec.mode == "eval":
+        return FrozenPolicy(environment.storage)
+    return make_learner(spec, environment.storage, checkpoints=checkpoint_root(spec, environment))
 
 
 def checkpoint_root(spec: TrainingRunSpec, environment: Environment) -> str:

@@ -134,13 +134,13 @@ class RankWorker:
             state = fold_adapters(state, lora) if lora else state
             save_model(self._model.model, state, _dtype(self._spec), self._storage / "model", directory)
 
-    def write_adapter(self, directory: Path) -> None:
-        """The adapters alone, as vLLM takes them; rank 0 writes."""
+    def write_adapter(self, directory: Path, base: str | None = None) -> None:
+        """The adapters alone, as peft and vLLM take them, for the model `base`, default the run's; rank 0 writes."""
         lora = self._spec.trainer.lora
         assert lora is not None, "trainer.lora is unset"
         state = gather_weights(self._model, keep=self._rank == 0)
         if self._rank == 0:
-            save_adapter(state, lora, str(self._storage / "model"), directory)
+            save_adapter(state, lora, base or str(self._storage / "model"), directory)
 
     def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
         """Join the engines' workers for NCCL transfers of the weights."""

@@ -10,6 +10,15 @@ from transformers import PreTrainedModel
 WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.pt", "COMPLETE")
 
 
+CONFIG_FILES = ("config.json", "generation_config.json")
+
+
+def copy_tokenizer(template: Path, directory: Path) -> None:
+    """What of a model's directory is neither weights nor their config: tokenizer, chat template and the like."""
+    ignored = shutil.ignore_patterns(*WEIGHT_FILES, *CONFIG_FILES)
+    shutil.copytree(template, directory, dirs_exist_ok=True, ignore=ignored)
+
+
 def save_model(
     model: PreTrainedModel, state: dict[str, Tensor], dtype: torch.dtype, template: Path, directory: Path
 ) -> None:

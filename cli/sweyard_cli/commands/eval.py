@@ -1,0 +1,126 @@
+"""sweyard eval."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from sweyard_api.program import program
+from sweyard_api.validate import validate_document
+from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_weights
+from sweyard_cli.console import make_console
+from sweyard_cli.documents import read_run
+from sweyard_cli.errors import UserError
+
+RUNS = Path("runs")
+DOCUMENT_FILE, EXPORTED = "trainingrun.yaml", "exported"
+
+
+def evaluate(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML of a TrainingRun: its model, agent and tasks.eval.")
+    ],
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Attempts at each task. Default: evaluation.attempts.", show_default=False
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="A model in Hugging Face format, or a run, of which the latest is taken. Default: the file's model.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-d", metavar="DIR", help="Where it is kept. Default: runs/NAME-eval.", show_default=False
+        ),
+    ] = None,
+    datasets: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Directory of data sets, beside the usual ones.", show_default=False),
+    ] = None,
+    allow_unisolated: Annotated[
+        bool, typer.Option("--allow-unisolated", help="Run sandboxes as plain processes where there are no namespaces.")
+    ] = False,
+) -> None:
+    """Evaluate a model on the held-out tasks of FILE, on this machine and without training."""
+    from sweyard_cli.ending import show_ending
+    from sweyard_cli.local.finished import is_finished
+    from sweyard_cli.local.run import run_locally
+    from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
+
+    document = read_run(file)
+    output = output or RUNS / f"{document['metadata']['name']}-eval"
+    model = None if weights is None else find_model(weights, output / EXPORTED)
+    document = evaluation_of(document, file, attempts=attempts, model=model)
+    console = make_console()
+    after = [next_command(file, weights, int(document["spec"].get("evaluation", {}).get("attempts", 1)))]
+    if is_finished(document, output):
+        console.print(f"already finished: {output} holds this evaluation and its figures", markup=False)
+        show_ending(output, console, after)
+        return
+    written = write_document(document, output)
+    process = TrainerProcess(
+        trainer_command(written, output, datasets or [], allow_unisolated=allow_unisolated), output
+    )
+    console.print(f"output in {output}, log in {process.log}", markup=False)
+    code = run_locally(process, str(document["metadata"]["name"]), written, output, console, after)
+    if not code:
+        console.print(f"{'':<8}{output / 'predictions'}   # as SWE-bench's harness reads them", markup=False)
+    raise typer.Exit(code)
+
+
+def evaluation_of(
+    document: Mapping[str, Any], file: Path, *, attempts: int | None, model: Path | None
+) -> dict[str, Any]:
+    """The run that only evaluates. Raises UserError, for example without held-out tasks."""
+    spec = {**document["spec"], "mode": "eval"}
+    if attempts is not None:
+        spec["evaluation"] = {**(spec.get("evaluation") or {}), "attempts": attempts}
+    if model is not None:
+        spec["model"] = {"name": str(model.resolve())}
+    changed = {**document, "metadata": {**document["metadata"]}, "spec": spec}
+    if problems := validate_document(changed):
+        raise UserError("\n".join(f"{file}: {problem}" for problem in problems))
+    return changed
+
+
+def find_model(weights: Path, exports: Path) -> Path:
+    """A directory in Hugging Face format: `weights` itself, or made in `exports` from a run. Raises UserError."""
+    if (weights / "config.json").is_file():
+        return weights
+    if (weights / ADAPTER_CONFIG).is_file():
+        raise UserError(
+            f"--weights {weights} holds an adapter alone: give the run that it is from, or `{program()} export --merge`"
+        )
+    spec, chosen = choose_weights(weights.resolve())
+    digest = hashlib.sha256(str(chosen.place).encode()).hexdigest()[:8]
+    exported = exports / digest  # of other weights it is another model, and another evaluation
+    if not exported.exists():
+        write_weights(weights, spec, chosen, exported, merge=spec.trainer.lora is not None)
+    return exported
+
+
+def write_document(document: Mapping[str, Any], output: Path) -> Path:
+    """What the trainer runs, and goes on with if it is stopped."""
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / DOCUMENT_FILE
+    path.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
+    return path
+
+
+def next_command(file: Path, weights: Path | None, attempts: int) -> tuple[str, str]:
+    """(command, what it does)."""
+    if attempts == 1:
+        chosen = f" --weights {weights}" if weights else ""
+        command = f"{program()} eval {file}{chosen} --attempts 8 --output DIR"
+        return command, "pass@k, and best@k by a verifier that chooses"
+    return f"{program()} run -f {file}", "train it"
