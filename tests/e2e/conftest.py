@@ -40,7 +40,7 @@ def installation(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
     commands = Commands(Console(quiet=True), environment)
     images, task_images = bring_images(commands, Native(cluster.name), "base", dataset, CHECKOUT)
     install_chart(commands, CHECKOUT / "charts" / "sweyard", chart_values(images, CHECKOUT))
-    made = Installation(cluster, dataset, task_images)
+    made = Installation(cluster, commands, dataset, images["trainer"], task_images)
     yield made
     made.remove_namespaces()
     uninstall_chart(commands)

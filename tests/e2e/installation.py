@@ -11,6 +11,8 @@ from typing import Any
 
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
+from sweyard_cli.demo.cluster_commands import Commands
+from sweyard_cli.demo.cluster_files import fetch_run_files
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
@@ -25,9 +27,13 @@ GIVEN = {"serviceaccount/default", "configmap/kube-root-ca.crt", "configmap/gaug
 class Installation:
     """Namespaces for runs, and ways to look at them and to break them."""
 
-    def __init__(self, cluster: TestCluster, dataset: Path, task_images: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: TestCluster, commands: Commands, dataset: Path, trainer_image: str, task_images: dict[str, str]
+    ) -> None:
         self._cluster = cluster
+        self._commands = commands
         self._dataset = dataset
+        self._trainer_image = trainer_image
         self._task_images = task_images
         self._namespaces: list[str] = []
 
@@ -58,6 +64,10 @@ class Installation:
     def apply_run(self, namespace: str, spec: dict[str, Any]) -> None:
         run = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}
         self.kubectl("-n", namespace, "apply", "-f", "-", input_text=json.dumps(run))
+
+    def fetch_files(self, namespace: str, output: Path) -> None:
+        """What the run wrote on its volume, as the demo fetches it."""
+        fetch_run_files(self._commands, namespace, self._trainer_image, "r", output)
 
     def status(self, namespace: str) -> dict[str, Any]:
         return dict(self.get(namespace, "trainingrun/r").get("status") or {})

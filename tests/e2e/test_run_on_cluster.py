@@ -1,10 +1,13 @@
 """A TrainingRun from apply to Succeeded, through kill -9 of operator and trainer, to a deletion that leaves nothing."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
+
+from sweyard_cli.report.write import CURVE_FILE, REPORT_FILE, write_report
 
 pytestmark = pytest.mark.kubelet
 
@@ -29,7 +32,7 @@ SPEC: dict[str, Any] = {
     ],
 )
 def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
-    installation: Installation, engine: str
+    installation: Installation, engine: str, tmp_path: Path
 ) -> None:
     namespace = installation.make_namespace()
     installation.apply_run(namespace, {**SPEC, "inference": {"engine": engine}})
@@ -44,12 +47,26 @@ def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
     conditions = {condition["type"]: condition for condition in status["conditions"]}
     assert conditions["ImagesReady"]["status"] == "True"
     assert "1 images are on their nodes" in conditions["ImagesReady"]["message"]
+    installation.fetch_files(namespace, tmp_path)
+    check_report(tmp_path)
     # The run is over and holds nothing that costs: its volume and its logs are left to be read.
     until_gone(installation, namespace, {"pod", "statefulset", "deployment", "daemonset", "rolloutpool", "lease"})
     assert installation.get(namespace, "jobs")["items"]
 
     installation.kubectl("-n", namespace, "delete", "trainingrun", "r")
     until_gone(installation, namespace, None)
+
+
+def check_report(output: Path) -> None:
+    """Figures of each step once, whichever life did it, a curve, and attempts to read."""
+    results = write_report(output)
+    assert results.is_finished
+    assert results.summary["steps"] == STEPS
+    assert [step for step, _ in results.series("rollout/reward_mean")] == [*range(1, STEPS + 1)]
+    assert [*results.steps] == [*range(1, STEPS + 1)]
+    assert [evaluation.label for evaluation in results.evaluations] == ["untrained", "warmed-up", "final"]
+    assert (output / CURVE_FILE).read_bytes().startswith(b"\x89PNG")
+    assert "gauge" in (output / REPORT_FILE).read_text()
 
 
 def until_gone(installation: Installation, namespace: str, kinds: set[str] | None) -> None:
