@@ -63,7 +63,7 @@ tell-test:
 	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 17 afterwards, on two cores"
 
 .PHONY: test-fast
-test-fast: venv ## Unit and property tests: no cluster, no root
+test-fast: venv ## Unit and property tests: no cluster (root: some mount a small disk)
 	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)" tests/trainer tests
 
 .PHONY: test-apiserver

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweyard_api.validate import validate_text
+from sweyard_cli.demo.dataset import ARGUMENTS
 from sweyard_cli.main import app
 
 CHECKOUT = Path(__file__).parents[2]
@@ -42,6 +43,12 @@ def test_its_file_is_a_valid_run_of_at_most_ten_lines() -> None:
     (text,) = (text for language, text in CODE if language == "yaml")
     assert validate_text(text, file="README.md") == []
     assert len(text.splitlines()) <= MAX_YAML_LINES
+
+
+def test_the_demo_s_packages_are_named() -> None:
+    packages = [value.partition("==")[0] for value in ARGUMENTS if "==" in value]
+    assert packages
+    assert [package for package in packages if package not in README] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
