@@ -150,7 +150,7 @@ class Killable:
 
 
 def _of_the_clock(name: str) -> bool:
-    return name in ("time", "timestamp") or "seconds" in name or "per_second" in name
+    return name.startswith("time") or "seconds" in name or "per_second" in name
 
 
 def moments(seed: int, count: int, steps: int) -> list[float]:

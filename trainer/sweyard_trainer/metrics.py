@@ -4,12 +4,12 @@ Names are stable:
 - `rollout/`: reward_mean, solved_fraction, official_fraction, attempts, infra_failure_fraction, truncated_fraction,
   groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean;
   staleness_mean, staleness_max (weight versions between a trained group's begin and its training),
-  token_staleness_mean (the same of its tokens), groups_stale (too old, or late at their last chance: not trained),
-  idle_fraction (of the attempts that may run at once, over the time since the step before)
+  token_staleness_mean (the same of its tokens), groups_stale (too old, or late at their last chance: not trained)
 - `train/`: what Learner.train_step returns; `warmup/`: what Learner.sft_step returns
 - `eval/<source>/`: solved_fraction (pass@1), low, high (95 % interval of it), official_fraction, attempts,
   infra_failures, set_aside, pass@<k>, best@<k>, and repository/<name>/ with solved_fraction and attempts
-- `time/`: rollout_seconds (that the trainer waited for rollouts), train_seconds, weight_sync_seconds, step_seconds
+- `time/`: rollout_seconds (that the trainer waited for rollouts), train_seconds, weight_sync_seconds, step_seconds,
+  idle_places_fraction (of the attempts that may run at once, over the time since the step before)
 """
 
 import json

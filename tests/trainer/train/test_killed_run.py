@@ -51,6 +51,23 @@ def test_a_run_killed_and_stopped_at_random_moments_goes_on_bit_for_bit(
     assert "holds a run with another config" in broken.last_words().splitlines()[-1]
 
 
+def test_an_overlapped_run_killed_and_stopped_in_mid_step_loses_and_doubles_no_task(
+    document: dict[str, Any], datasets: Path, tmp_path: Path
+) -> None:
+    spec = document["spec"] | {"sandboxes": {"replicas": 4}}
+    spec |= {"rollout": spec["rollout"] | {"maxStaleness": 2, "maxConcurrent": 4}}
+    run = runnable({**document, "spec": spec}, datasets, tmp_path / "run")
+    assert run.end_at(1.0, 0.0, signal.SIGKILL) == -9, run.last_words()
+    assert run.end_at(2.0, 0.0, signal.SIGTERM) == 143, run.last_words()
+    assert run.finish()["steps"] == STEPS
+
+    attempts = [attempt_id for attempts in run.attempts().values() for attempt_id, _ in attempts]
+    assert len(set(attempts)) == len(attempts) == STEPS * 4
+    assert len({attempt_id.split("/")[1] for attempt_id in attempts}) == 8, "each task of the first epoch once"
+    staleness = [row["rollout/staleness_max"] for row in run.metrics() if row["phase"] == "rl"]
+    assert 0 < max(staleness) <= 2
+
+
 def test_a_data_set_that_is_not_there_is_the_users_fault(document: dict[str, Any], tmp_path: Path) -> None:
     run = runnable(document, tmp_path, tmp_path / "run")
     assert run.start().wait() == 2

@@ -48,8 +48,11 @@ class Policy:
         progress.update(message=f"step {number}: training")
         trained = await self._train(rollouts.groups)
         figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began, state.weight_version))
-        figures["rollout/idle_fraction"] = self._life.run.pool.occupancy.idle_fraction()
-        times = {"time/rollout_seconds": rolled - began, "time/train_seconds": time.monotonic() - rolled}
+        times = {
+            "time/rollout_seconds": rolled - began,
+            "time/train_seconds": time.monotonic() - rolled,
+            "time/idle_places_fraction": self._life.run.pool.occupancy.idle_fraction(),
+        }
         return {**figures, **prefixed("train", trained), **times}
 
     async def close(self) -> None:
