@@ -55,7 +55,7 @@ class Place:
 
 @contextlib.asynccontextmanager
 async def open_place(shell: str) -> AsyncIterator[Place]:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:  # what copied output ends last
         folder = Path(name)
         shells = Shells(shell, folder)
         connector = CuttingConnector(shells, folder / "gates")
@@ -163,8 +163,7 @@ async def test_what_waits_for_a_stream_is_sent_over_it_once(place: Place) -> Non
     while place.client.link.is_ready:
         await asyncio.sleep(0)
     await place.run("two")
-    sent = [[is_run(request) for request in channel.requests] for channel in place.connector.channels]
-    assert sent == [[True], [False, True], [True]]
+    assert [sum(map(is_run, channel.requests)) for channel in place.connector.channels] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

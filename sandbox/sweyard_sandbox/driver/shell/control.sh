@@ -9,7 +9,7 @@ claim() { # ID: $is_mine is set if nobody did before, and stays empty if somebod
 
 remembers() { # ID LEDGER: is a claim of ID under LEDGER still known here, if there was one?
   [ -e "$spool/$2" ] || return
-  read -r floor <"$spool/$2.floor" || return 0
+  [ -e "$spool/$2.floor" ] && read -r floor <"$spool/$2.floor" || return 0
   [ "$1" \> "$floor" ]
 }
 
