@@ -95,6 +95,7 @@ async def test_many_breaks_run_each_command_once(
             await asyncio.sleep(0.3)
             shells.channels[-1].cut()
 
+    sandbox.client.link.reconnect_seconds = 60  # where a stream takes longer to open than it is left alone
     disturber = asyncio.create_task(disturb())
     for number in range(10):
         result = await sandbox.run(f"echo {number} >>{tmp_path}/lines; sleep 0.03; echo {number}", timeout_seconds=30)
