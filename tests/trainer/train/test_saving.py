@@ -38,7 +38,7 @@ async def test_the_best_evaluated_step_is_saved_and_kept(world: Any, make_life: 
     life = make_life(
         world,
         tasks={"train": {"dataset": "train"}, "eval": [{"dataset": "held", "name": "held"}]},
-        evaluation={"everySteps": 1, "attempts": 2},
+        evaluation={"everySteps": 1},
         checkpoint={"everySteps": 6, "bestBy": "held"},
     )
     solved_at = {"eval-step-3": 1.0}
