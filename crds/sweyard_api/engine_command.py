@@ -66,10 +66,12 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
 
 def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
     sleep = ["--enable-sleep-mode"] if spec.inference.placement == "colocated" else []
+    receive = ["--weight-transfer-config", '{"backend": "nccl"}'] if spec.inference.weight_sync == "nccl" else []
     return [
         *("--tensor-parallel-size", str(spec.inference.tensor_parallel)),
         *("--gpu-memory-utilization", str(spec.inference.memory_fraction)),
         *sleep,
+        *receive,
     ]
 
 

@@ -162,6 +162,12 @@ class Inference(PodOptions):
     """Further vLLM arguments."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800
     """An engine that has not loaded by then fails the run's InferenceReady condition."""
+    weight_sync: Literal["disk", "nccl"] = "disk"
+    """How new weights reach the engines: as files on the run's volume, or from GPU to GPU."""
+    update_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    """An engine that has not loaded new weights by then leaves, until it is back."""
+    gone_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800
+    """With no engine for so long, the trainer starts again from its last checkpoint."""
 
     rules = (
         Rule(

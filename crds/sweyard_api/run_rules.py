@@ -157,6 +157,24 @@ RUN_RULES = (
         " || self.?trainer.?device.orValue('auto') != 'cpu'",
     ),
     Rule(
+        "inference.weightSync",
+        "`nccl` sends whole weights from GPU to GPU into vLLM pods of their own: use `disk` with trainer.device cpu, "
+        "inference.engine transformers, trainer.lora.sync adapter, or another inference.placement than `separate`",
+        lambda spec: (
+            spec.inference.weight_sync == "disk"
+            or (
+                spec.trainer.device != "cpu"
+                and spec.inference.engine == "vllm"
+                and spec.inference.placement == "separate"
+                and (spec.trainer.lora is None or spec.trainer.lora.sync == "merged")
+            )
+        ),
+        "self.?inference.?weightSync.orValue('disk') == 'disk' || (self.?trainer.?device.orValue('auto') != 'cpu'"
+        " && self.?inference.?engine.orValue('vllm') == 'vllm'"
+        " && self.?inference.?placement.orValue('separate') == 'separate'"
+        " && self.?trainer.?lora.?sync.orValue('merged') == 'merged')",
+    ),
+    Rule(
         "inference.tensorParallel",
         "colocated engines take the trainer's GPUs: replicas x tensorParallel must equal trainer.replicas x "
         "trainer.processesPerReplica",

@@ -48,6 +48,13 @@ def test_a_gpu_engine_takes_its_share_of_the_memory() -> None:
     assert "VLLM_CPU_KVCACHE_SPACE" not in engine_environment(spec)
 
 
+def test_an_engine_that_is_sent_its_weights_over_nccl_listens_for_them() -> None:
+    limits = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+    assert "--weight-transfer-config" not in options(run("qwen3-8b-minimal"))
+    given = options(run("tiny", trainer={"device": "auto"}, inference=limits | {"weightSync": "nccl"}))
+    assert given["--weight-transfer-config"] == '{"backend": "nccl"}'
+
+
 @pytest.mark.parametrize(
     ("device", "limits", "on_gpu"),
     [

@@ -1,7 +1,6 @@
 """A Run put together from its resolved config and its environment."""
 
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from sweyard_api.sft import Sft
@@ -21,13 +20,14 @@ from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
 from sweyard_trainer.rollout.build import make_workers
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.trajectory import Segment
+from sweyard_trainer.weight_sync.weight_sync import WeightSync
 
 
 async def assemble_run(
     spec: TrainingRunSpec,
     environment: Environment,
     learner: Trains,
-    publish: Callable[[int], Awaitable[None]],
+    weight_sync: WeightSync,
     sink: StatusSink | None,
 ) -> Run:
     """Load the tasks and make the workers; nothing runs yet.
@@ -51,7 +51,7 @@ async def assemble_run(
         demonstrations=lambda: make_demonstrations(spec, environment),
         learner=learner,
         pool=WorkerPool(workers, spec.rollout.max_concurrent),
-        publish=publish,
+        weight_sync=weight_sync,
         progress=RunProgress(reporter, plan_phases(spec, attempts), spec.steps),
     )
 

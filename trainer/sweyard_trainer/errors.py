@@ -28,7 +28,15 @@ class CheckpointError(SweyardError):
 
 
 class WeightSyncError(SweyardError):
-    """An engine did not confirm new weights within its deadline."""
+    """An engine did not take new weights, or serves others than those that it was sent."""
+
+
+class EngineAwayError(WeightSyncError):
+    """An engine does not answer."""
+
+
+class EnginesGoneError(SweyardError):
+    """No engine has served for so long that the run's life ends; the next one goes on from the last checkpoint."""
 
 
 class StoppedError(SweyardError):

@@ -1,6 +1,6 @@
 """What a run is made of: the learner as the main loop sees it, tasks, workers, and where progress goes."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.progress.run_progress import RunProgress
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.trajectory import Segment, Trajectory
+from sweyard_trainer.weight_sync.weight_sync import WeightSync
 
 
 class Trains(Protocol):
@@ -29,6 +30,10 @@ class Trains(Protocol):
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None: ...
 
+    async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None: ...
+
+    async def send_weights(self) -> None: ...
+
     async def stop(self) -> None: ...
 
 
@@ -46,6 +51,6 @@ class Run:
     """Made when they are needed."""
     learner: Trains
     pool: WorkerPool
-    publish: Callable[[int], Awaitable[None]]
-    """Brings weights that are on the volume into the engines that are servers, and has each confirm them."""
+    weight_sync: WeightSync
+    """Brings weights into the engines that are servers, and watches these."""
     progress: RunProgress

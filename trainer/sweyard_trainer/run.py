@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.assembly import assemble_run
 from sweyard_trainer.custom import check_custom_code
@@ -17,7 +16,7 @@ from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.progress.cluster_status import ClusterStatus
 from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.train import TrainingLoop
-from sweyard_trainer.weight_sync.build import make_publisher
+from sweyard_trainer.weight_sync.build import make_weight_sync
 
 
 async def run_training(
@@ -28,7 +27,7 @@ async def run_training(
     change_learner: Callable[[Trains], Trains] = lambda learner: learner,
 ) -> dict[str, Any]:
     """The run's summary. On one of `stop_signals` it checkpoints and raises StoppedError. Raises StorageFullError,
-    StorageReadOnlyError, CheckpointError.
+    StorageReadOnlyError, CheckpointError, WeightSyncError, EnginesGoneError.
 
     `change_learner` puts something between the loop and its learner, such as the control of an experiment.
     """
@@ -39,13 +38,8 @@ async def run_training(
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)
         learner = change_learner(_make_learner(spec, environment))
-        publish = make_publisher(
-            environment.engine_urls,
-            environment.storage,
-            environment.engine_api_key,
-            as_adapter=engine_takes_adapters(spec),
-        )
-        loop = TrainingLoop(await assemble_run(spec, environment, learner, publish, sink))
+        weight_sync = make_weight_sync(spec, environment, learner)
+        loop = TrainingLoop(await assemble_run(spec, environment, learner, weight_sync, sink))
         for number in stop_signals:
             asyncio.get_running_loop().add_signal_handler(number, loop.stop)
         return await loop.run()

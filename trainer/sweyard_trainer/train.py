@@ -47,6 +47,7 @@ class TrainingLoop:
             while self._life.state.step < self._main_steps:
                 await self._step()
             await self._checkpoints.finish()
+            await self._life.write_last_weights()
             await self._held_out.evaluate_once("final", wanted=True)
             await self._checkpoints.finish()
             return self._finish()

@@ -58,6 +58,9 @@ def _build_trainer_policy(run: RunContext, settings: RunSettings) -> Manifest:
         egress.append({"to": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(GATEWAY_PORT, GATEWAY_ADMIN_PORT)})
     if run.has_engines:
         egress.append({"to": [_pods(run, COMPONENT_ENGINE)], "ports": _tcp(ENGINE_PORT)})
+    if run.config.inference.weight_sync == "nccl":  # chooses its ports
+        ingress.append({"from": [_pods(run, COMPONENT_ENGINE)]})
+        egress.append({"to": [_pods(run, COMPONENT_ENGINE)]})
     if run.config.inference.placement == "colocated":
         ingress.append({"from": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(ENGINE_PORT)})
     if run.config.inference.placement == "external":
@@ -87,15 +90,20 @@ def _build_gateway_policy(run: RunContext) -> Manifest:
 
 
 def _build_engine_policy(run: RunContext) -> Manifest:
-    clients = [_pods(run, COMPONENT_TRAINER), _pods(run, COMPONENT_GATEWAY)]
+    trainer = _pods(run, COMPONENT_TRAINER)
+    clients = [trainer, _pods(run, COMPONENT_GATEWAY)]
     ingress: list[Rule] = [{"from": clients, "ports": _tcp(ENGINE_PORT)}]
     egress: list[Rule] = [_dns(), _internet()] if _is_hub_model(run.config) else []
+    if run.config.inference.weight_sync == "nccl":
+        ingress.append({"from": [trainer]})
+        egress += [_dns(), {"to": [trainer]}]
     return _policy(run, engine_name(run.name), COMPONENT_ENGINE, ingress, egress)
 
 
 def needs_internet(config: TrainingRunSpec) -> bool:
-    """Whether the trainer fetches a model or tasks from the hub, or sends its metrics away."""
-    return _is_hub_model(config) or has_hub_dataset(config) or config.logging.wandb is not None
+    """Whether the trainer fetches a model or tasks from the hub, or sends its metrics or checkpoints away."""
+    sends = config.logging.wandb is not None or config.checkpoint.url is not None
+    return _is_hub_model(config) or has_hub_dataset(config) or sends
 
 
 def _is_hub_model(config: TrainingRunSpec) -> bool:

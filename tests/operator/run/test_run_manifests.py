@@ -278,10 +278,37 @@ OWN = {"trainer:any", "gateway:8000", "gateway:8001", "fd00::1/128:6443"} | DNS
             {"demo-trainer": {"trainer:any", "fd00::1/128:6443"} | DNS},
             id="embedded engine",
         ),
+        pytest.param(
+            {"checkpoint": {"url": "s3://bucket/runs"}},
+            {
+                "demo-trainer": OWN | INTERNET | {"engine:8000"},
+                "demo-gateway": DNS | {"engine:8000"},
+                "demo-engine": set(),
+            },
+            id="checkpoints in object storage",
+        ),
+        pytest.param(
+            {"inference": {"weightSync": "nccl"}, "trainer": {"device": "auto"}},
+            {
+                "demo-trainer": OWN | {"engine:8000", "engine:any"},
+                "demo-gateway": DNS | {"engine:8000"},
+                "demo-engine": DNS | {"trainer:any"},
+            },
+            id="weights over NCCL",
+        ),
     ],
 )
 def test_only_the_arrows_of_the_picture(changes: dict[str, Any], expected: dict[str, set[str]]) -> None:
     assert arrows(make_run(**changes)) == expected
+
+
+def test_over_nccl_trainer_and_engines_reach_each_other_on_any_port() -> None:
+    over_nccl = make_run(inference={"weightSync": "nccl"}, trainer={"device": "auto"})
+    policies = {name_of(item): item for item in build_network_policies(over_nccl, SETTINGS)}
+    for own, other in (("trainer", "engine"), ("engine", "trainer")):
+        open_to = [rule["from"] for rule in policies[f"demo-{own}"]["spec"]["ingress"] if "ports" not in rule]
+        peers = [peer["podSelector"]["matchLabels"]["sweyard.dev/component"] for rule in open_to for peer in rule]
+        assert other in peers
 
 
 def test_sandboxes_reach_the_gateways_first_port_alone() -> None:

@@ -5,6 +5,7 @@ import itertools
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -130,6 +131,43 @@ async def test_a_dead_engine_is_infrastructure(client: GatewayClient, engine: Fa
     with pytest.raises(EngineError, match="is down"):
         await session.chat([USER])
     assert (await session.chat([USER])).content
+
+
+async def test_calls_under_way_at_an_engine_that_leaves_are_infrastructure_and_new_attempts_wait_for_another(
+    client: GatewayClient, engine: FakeEngine
+) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    engine.hangs = True
+    waiting = asyncio.create_task(session.chat([USER]))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    with pytest.raises(EngineError, match="none of the engines"):
+        await client.use_weights(7)
+    with pytest.raises(EngineError, match="has left"):
+        await waiting
+    with pytest.raises(EngineError):
+        await client.open_session("b", temperature=1.0, seed=0)
+    engine.hangs = False
+    await client.use_weights(7)
+    session = await client.open_session("b", temperature=1.0, seed=0)
+    assert (await session.chat([USER])).content
+
+
+async def test_a_reply_of_older_weights_is_infrastructure(client: GatewayClient, engine: FakeEngine) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    await engine.load_weights(Path("/"), 0)  # it was started again
+    with pytest.raises(EngineError, match="answered with weights 0, not 7"):
+        await session.chat([USER])
+
+
+async def test_an_engine_that_is_gone_leaves_the_others_serving(renderer: ChatRenderer) -> None:
+    gateway = Gateway(renderer, LIMITS)
+    engines = [FakeEngine(lambda prompt, seed: renderer.reply_ids("hi"), name=name, version=7) for name in "ab"]
+    await gateway.use_engines(engines, 7)
+    engines[0].hangs = True
+    assert await gateway.use_engines(engines, 7) == ["b"]
 
 
 async def test_a_finished_session_can_be_used_no_more(client: GatewayClient) -> None:

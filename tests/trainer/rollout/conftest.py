@@ -10,6 +10,7 @@ from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.rollout.attempt import Workbench
 from sweyard_trainer.rollout.plan import AttemptPlan
@@ -79,11 +80,16 @@ class SessionBook:
     def __init__(self) -> None:
         self.open: set[str] = set()
         self.opened: list[str] = []
+        self.refusals_left = 0
+        """So many times no engine serves."""
 
     async def use_weights(self, version: int) -> None:
         return None
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
+        if self.refusals_left > 0:
+            self.refusals_left -= 1
+            raise EngineError("no engine serves")
         self.open.add(session_id)
         self.opened.append(session_id)
         return EchoSession()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.agents.protocol import AgentEnd
 from sweyard_sandbox.custom_code import CustomCodeError
 from sweyard_sandbox.errors import CommandMayHaveRunError, FailureReason, InfrastructureError, SandboxEndedError
@@ -84,6 +85,24 @@ async def test_grading_alone_is_tried_again(make_bench: Callable[..., Any], plan
     bench = make_bench(AgentEnd.FINISHED, grades=[INFRA, INFRA, PASS])
     assert (await run_attempt(plan, bench.workbench, RULES, "n")).outcome is Outcome.SOLVED
     assert (len(bench.runtime.sandboxes), len(bench.graded)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "outcome"),
+    [
+        pytest.param(3, Outcome.SOLVED, id="an engine comes back"),
+        pytest.param(100, Outcome.ENV_INFRA, id="none does within the deadline"),
+    ],
+)
+def test_an_attempt_waits_to_begin_while_no_engine_serves_and_is_never_scored_for_it(
+    make_bench: Callable[..., Any], plan: AttemptPlan, refusals: int, outcome: Outcome
+) -> None:
+    bench = make_bench(AgentEnd.FINISHED, grades=[PASS])
+    bench.sessions.refusals_left = refusals
+    rules = replace(RULES, engine_deadline_seconds=60.0, infra_retries=0)
+    trajectory = run_in_virtual_time(run_attempt(plan, bench.workbench, rules, "n"))
+    assert trajectory.outcome is outcome
+    assert not bench.sessions.open
 
 
 async def test_an_engine_that_cannot_be_trained_from_ends_the_run(

@@ -1,8 +1,9 @@
 """A run without a model: a learner that only counts, workers whose reward is a rule."""
 
+import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainerStatus, TrainingRunSpec
-from sweyard_sandbox.errors import FailureReason
+from sweyard_sandbox.errors import FailureReason, SweyardError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.parts import Run
@@ -111,6 +112,24 @@ class CountingLearner:
         return None
 
 
+class EventfulSync:
+    """Engines that are well until told otherwise."""
+
+    reads_files = True
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.gone: asyncio.Future[SweyardError] | None = None
+
+    async def publish(self, version: int) -> None:
+        self._world.event(f"publish {version}")
+
+    async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        self.on_change = on_change
+        self.gone = asyncio.get_running_loop().create_future()
+        raise await self.gone
+
+
 class RuleWorker:
     """Every second attempt of a group is solved."""
 
@@ -186,9 +205,6 @@ def make_life() -> Callable[..., Life]:
         learner, worker = CountingLearner(world), RuleWorker(world)
         reporter = ProgressReporter(world.storage, TrainerStatus(), monotonic=time.monotonic)
 
-        async def publish(version: int) -> None:
-            world.event(f"publish {version}")
-
         run = Run(
             spec=spec,
             run_id="run",
@@ -198,7 +214,7 @@ def make_life() -> Callable[..., Life]:
             demonstrations=make_demonstrations,
             learner=learner,
             pool=WorkerPool([worker], spec.rollout.max_concurrent),
-            publish=publish,
+            weight_sync=EventfulSync(world),
             progress=RunProgress(reporter, plan_phases(spec, len(held)), spec.steps),
         )
         return Life(run, learner, worker)

@@ -12,7 +12,10 @@ from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.trajectory import Segment
-from sweyard_trainer.weight_sync.disk import DiskWeightSync
+from sweyard_trainer.weight_sync.disk import DiskEngine
+from sweyard_trainer.weight_sync.engine_control import EngineControl
+from sweyard_trainer.weight_sync.fleet import Fleet
+from sweyard_trainer.weight_sync.patience import Patience
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
@@ -73,7 +76,8 @@ async def test_the_engine_takes_new_weights_and_agrees_with_the_learner(
 ) -> None:
     learner = make_learner(spec, storage, num_threads=2)
     await learner.start()
-    publish = DiskWeightSync([url], storage / "weights", deadline_seconds=120).publish
+    engine = DiskEngine(EngineControl(url), storage / "weights")
+    publish = Fleet([engine], Patience(update=120, gone=120)).publish
 
     async def gap(version: int) -> float:
         group = [

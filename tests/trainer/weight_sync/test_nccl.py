@@ -1,6 +1,7 @@
 """The protocol around an NCCL transfer, as far as a CPU goes: ranks of workers, what is announced, order, deadline."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -8,15 +9,21 @@ from typing import Any
 
 import pytest
 import torch
+import uvicorn
 from aiohttp import web
+from fastapi import FastAPI
 from transformers import AutoModelForCausalLM
 from vllm.distributed.weight_transfer.clients import HTTPVLLMWeightSyncClient
+from vllm.distributed.weight_transfer.nccl_common import NCCLWeightTransferInitInfo, worker_init_payload
+from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerWeightTransferEngine, NCCLWeightTransferUpdateInfo
 
-from sweyard_trainer.errors import WeightSyncError
+from sweyard_trainer.errors import EnginesGoneError, WeightSyncError
 from sweyard_trainer.learner.policy import Policy
+from sweyard_trainer.weight_sync.engine_control import EngineControl
 from sweyard_trainer.weight_sync.fan_out import FanOutClient
-from sweyard_trainer.weight_sync.nccl import NcclWeightSync
-from sweyard_trainer.weight_sync.nccl_sender import PolicySource
+from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet
+from sweyard_trainer.weight_sync.nccl_sender import PolicySource, TransferClient
+from sweyard_trainer.weight_sync.patience import Patience
 
 
 class RecordingClient:
@@ -69,44 +76,127 @@ def test_what_is_announced_is_what_is_sent(tiny_model: Path) -> None:
     assert [name for name, _, _ in announced] == [name for name, _ in model.named_parameters()]
 
 
-class FakeRanks:
-    """A group of ranks whose transfers take as long as told."""
+class EngineBehindRoutes:
+    """What vLLM's own routes call; the rest of an engine is not there."""
 
-    size = 2
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.update: NCCLWeightTransferUpdateInfo | None = None
 
-    def __init__(self, seconds: float, calls: list[str]) -> None:
-        self._seconds = seconds
-        self._calls = calls
+    async def init_weight_transfer_engine(self, request: Any) -> None:
+        info = NCCLWeightTransferInitInfo(**request.init_info)
+        self.calls.append(f"init from rank {info.rank_offset} of {info.world_size}")
 
-    async def start(self) -> None: ...
+    async def start_weight_update(self) -> None:
+        self.calls.append("start")
 
-    async def stop(self) -> None: ...
+    async def update_weights(self, request: Any) -> None:
+        self.calls.append("update")
+        self.update = NCCLWeightTransferUpdateInfo(**request.update_info)
 
-    async def call(self, method: str, per_rank: Sequence[tuple[Any, ...]]) -> list[Any]:
-        assert len(per_rank) == self.size
-        self._calls.append(method)
-        await asyncio.sleep(self._seconds)
-        return [None] * self.size
+    async def finish_weight_update(self, weight_version: str | None) -> None:
+        self.calls.append(f"finish {weight_version}")
+
+
+vllm_warns = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+"""When its routes are imported."""
+
+
+class WithoutNccl(NCCLTrainerWeightTransferEngine):
+    """vLLM's sender, but for the broadcast itself."""
+
+    def _broadcast(self, source: Any, meta: Any) -> None:
+        self.sent = list(self._checked_iter(source, meta))
 
 
 @pytest.fixture
-async def engine(calls: list[str]) -> AsyncIterator[str]:
-    version = "default"
+async def vllm_routes() -> AsyncIterator[tuple[str, EngineBehindRoutes]]:
+    from vllm.entrypoints.rl.online.api_router import router
 
-    async def serve(request: web.Request) -> web.Response:
-        nonlocal version
-        calls.append(request.match_info["route"])
-        if request.match_info["route"] == "update_weight_version":
-            version = (await request.json())["new_version"]
-        return web.json_response({"weight_version": version, "is_paused": False})
+    app, engine = FastAPI(), EngineBehindRoutes()
+    app.include_router(router)
+    app.state.engine_client = engine
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}", engine
+    server.should_exit = True
+    await task
 
-    app = web.Application()
-    app.router.add_route("*", "/{route}", serve)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+
+@vllm_warns
+async def test_vllms_own_routes_take_what_the_sender_says(vllm_routes, tiny_model: Path) -> None:
+    url, engine = vllm_routes
+    source = PolicySource(Policy(AutoModelForCausalLM.from_pretrained(tiny_model)), torch.bfloat16)
+    client = FanOutClient([TransferClient(url)], workers_per_engine=2)
+    info = NCCLWeightTransferInitInfo(
+        master_address="rank-0", master_port=1234, rank_offset=1, world_size=client.world_size
+    )
+    await asyncio.to_thread(client.init_weight_transfer_engine, worker_init_payload(info))
+    sender = WithoutNccl(client=client, source=source)
+    await asyncio.to_thread(sender.send_weights)
+    assert engine.calls == ["init from rank 1 of 3", "start", "update", "finish None"]
+    assert engine.update is not None
+    assert [name for name, _ in sender.sent] == engine.update.names
+    assert engine.update.shapes == [list(tensor.shape) for _, tensor in sender.sent]
+    assert set(engine.update.dtype_names) == {"bfloat16"}
+
+
+@vllm_warns
+async def test_a_server_that_refuses_a_transfer_is_named(vllm_routes) -> None:
+    url, _ = vllm_routes
+    with pytest.raises(WeightSyncError, match=rf"{url}/no-such-route failed: 404"):
+        await asyncio.to_thread(TransferClient(url)._post, "no-such-route")
+
+
+class Sender:
+    """Ranks whose transfers take as long as told."""
+
+    def __init__(self, calls: list[str], seconds: float = 0.0) -> None:
+        self._calls = calls
+        self._seconds = seconds
+
+    async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
+        assert (workers_per_engine, master_host) == (2, "rank-0")
+        self._calls.append(f"open_transfer {len(engine_urls)}")
+
+    async def send_weights(self) -> None:
+        self._calls.append("send_weights")
+        await asyncio.sleep(self._seconds)
+
+
+class Server:
+    """One engine's control routes."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+        self.version = "default"
+        self.paused = False
+        self.runner: web.AppRunner | None = None
+
+    async def start(self, port: int) -> str:
+        app = web.Application()
+        app.router.add_route("*", "/{route}", self.serve)
+        self.runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", port).start()
+        return f"http://127.0.0.1:{port}"
+
+    async def die(self) -> None:
+        assert self.runner is not None
+        await self.runner.cleanup()
+
+    async def serve(self, request: web.Request) -> web.Response:
+        route = request.match_info["route"]
+        self.calls.append(route)
+        if route == "update_weight_version":
+            self.version = (await request.json())["new_version"]
+        if route in ("pause", "resume"):
+            self.paused = route == "pause"
+        return web.json_response({"weight_version": self.version, "is_paused": self.paused})
 
 
 @pytest.fixture
@@ -114,18 +204,67 @@ def calls() -> list[str]:
     return []
 
 
-async def test_ranks_send_while_engines_are_paused_and_open_the_group_once(engine: str, calls: list[str]) -> None:
-    sync = NcclWeightSync(FakeRanks(0, calls), [engine], workers_per_engine=1, master_host="rank-0")
+@pytest.fixture
+async def two(calls: list[str], unused_tcp_port_factory) -> AsyncIterator[list[tuple[Server, int, str]]]:
+    servers = [(Server(calls), unused_tcp_port_factory()) for _ in range(2)]
+    yield [(server, port, await server.start(port)) for server, port in servers]
+    for server, _ in servers:
+        await server.die()
+
+
+def fleet(urls: Sequence[str], sender: Sender, **patience: float) -> NcclFleet:
+    return NcclFleet(
+        [NcclEngine(EngineControl(url)) for url in urls],
+        Patience(**{"pause": 0.05, **patience}),
+        sender,
+        workers_per_engine=2,
+        master_host="rank-0",
+    )
+
+
+async def test_ranks_send_while_engines_are_paused_and_open_the_group_once(two, calls: list[str]) -> None:
+    (server, _, url), _ = two
+    sync = fleet([url], Sender(calls))
     await sync.publish(1)
-    around = ["reset_prefix_cache", "update_weight_version", "resume", "weight_info", "is_paused"]
-    assert calls == ["pause", "open_transfer", "send_weights", *around]
+    around = ["reset_prefix_cache", "update_weight_version", "resume", "health", "weight_info", "is_paused"]
+    assert calls == ["pause", "open_transfer 1", "send_weights", *around]
     calls.clear()
     await sync.publish(2)
     assert calls == ["pause", "send_weights", *around]
+    assert (server.version, server.paused, sync.serving) == ("2", False, [url])
 
 
-async def test_a_transfer_that_hangs_is_an_error_at_the_deadline(engine: str, calls: list[str]) -> None:
-    ranks = FakeRanks(60, calls)
-    sync = NcclWeightSync(ranks, [engine], workers_per_engine=1, master_host="rank-0", deadline_seconds=0.5)
+async def test_a_transfer_that_hangs_is_an_error_at_the_deadline(two, calls: list[str]) -> None:
+    sync = fleet([two[0][2]], Sender(calls, seconds=60), update=0.5)
     with pytest.raises(WeightSyncError, match=r"did not end within 0\.5 s"):
         await sync.publish(1)
+
+
+async def test_a_dead_engine_is_left_out_of_the_group_and_joins_it_again(two, calls: list[str]) -> None:
+    (_, _, url), (other, port, other_url) = two
+    sync = fleet([url, other_url], Sender(calls))
+    await sync.publish(1)
+    await other.die()
+    await sync.publish(2)
+    assert sync.serving == [url]
+    other.version = "default"
+    await other.start(port)
+    await sync.publish(3)
+    assert sync.serving == [url, other_url]
+    opened = [call for call in calls if call.startswith("open")]
+    assert opened == ["open_transfer 2", "open_transfer 1", "open_transfer 2"]
+    assert other.version == "3"
+
+
+async def test_a_last_engine_that_is_back_without_weights_ends_the_life_that_cannot_send_them(
+    two, calls: list[str]
+) -> None:
+    (server, _, url), _ = two
+    sync = fleet([url], Sender(calls))
+    await sync.publish(1)
+    server.version = "default"
+
+    async def nothing() -> None: ...
+
+    with pytest.raises(EnginesGoneError, match="is back with weights default"):
+        await sync.watch(nothing)

@@ -1,5 +1,6 @@
 """A scripted engine: deterministic, without a model. For tests and for trying out an agent."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ class FakeEngine:
         self.salts: list[str] = []
         self.failures_left = 0
         """So many of the next calls fail as a dead server would."""
+        self.hangs = False
+        """It does not answer, as a server that has lost its node."""
 
     @property
     def name(self) -> str:
@@ -32,6 +35,8 @@ class FakeEngine:
         return None
 
     async def weight_version(self) -> int:
+        if self.hangs:
+            raise EngineError(f"{self._name} gave no answer")
         return self._version
 
     async def load_weights(self, directory: Path, version: int) -> None:
@@ -48,6 +53,8 @@ class FakeEngine:
         cache_salt: str,
         routing_from: int = 0,
     ) -> Completion:
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.failures_left > 0:
             self.failures_left -= 1
             raise EngineError(f"{self._name} is down")

@@ -66,9 +66,7 @@ def admin_app(gateway: Gateway, make_engine: Callable[[str], Engine]) -> Starlet
         asked = UseWeights.model_validate_json(await request.body())
         for url in asked.engines:
             if url not in engines:
-                engine = make_engine(url)
-                await engine.check()
-                engines[url] = engine
+                engines[url] = make_engine(url)
         confirmed = await gateway.use_engines([engines[url] for url in asked.engines], asked.version, asked.lineage)
         return JSONResponse({"engines": confirmed})
 

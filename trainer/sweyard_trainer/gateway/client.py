@@ -14,6 +14,8 @@ from sweyard_trainer.gateway.wire import decode_record
 
 KEEP_ALIVE_SECONDS = 15.0
 """Of an idle connection; far less than the gateway's own patience, since calls are never sent twice."""
+ADMIN_SECONDS = 600.0
+"""For an answer of the admin port, which asks engines before it gives one."""
 
 
 class GatewayClient(Protocol):
@@ -57,17 +59,14 @@ class InProcessGateway:
         self._gateway = gateway
         self._engines = engines
         self._lineage = lineage
-        self._checked = False
         self._new_token = new_token
 
     async def use_weights(self, version: int) -> None:
-        if not self._checked:
-            for engine in self._engines:
-                await engine.check()
-            self._checked = True
         await self._gateway.use_engines(self._engines, version, self._lineage)
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
+        if not self._gateway.has_engines:
+            raise EngineError(f"no engine serves weight version {self._gateway.weight_version}")
         self._gateway.create_session(session_id, self._new_token(), temperature=temperature, seed=seed)
         return InProcessSession(self._gateway, session_id)
 
@@ -172,7 +171,12 @@ class HttpGateway:
         return self._http
 
     async def _admin(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        return await _call(self._client(), method, self._admin_url + path, body, {})
+        """Raises EngineError, also for a gateway that does not answer."""
+        try:
+            async with asyncio.timeout(ADMIN_SECONDS):
+                return await _call(self._client(), method, self._admin_url + path, body, {})
+        except TimeoutError as error:
+            raise EngineError(f"gateway {self._admin_url}{path} did not answer within {ADMIN_SECONDS:g} s") from error
 
 
 async def _call(

@@ -7,12 +7,13 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.engine.engine import Completion, Engine, EngineError
 from sweyard_trainer.gateway.conversation import Conversation, Opening
+from sweyard_trainer.gateway.engine_set import EngineSet, confirming
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.trajectory import Segment
 
@@ -68,23 +69,6 @@ class Session:
     last_used: float = 0.0
 
 
-@dataclass(slots=True)
-class EngineSet:
-    """The engines that confirmed the current weight version, and how busy each is."""
-
-    version: int = 0
-    cache_salt: str = ""
-    engines: list[Engine] = field(default_factory=list)
-    load: dict[str, int] = field(default_factory=dict)
-
-    def choose(self, preferred: str) -> Engine:
-        """The least busy one; among equals the same one for the same session, for its prefix cache."""
-        if not self.engines:
-            raise EngineError(f"no engine has confirmed weight version {self.version}")
-        ring = sorted(self.engines, key=lambda engine: hashlib.blake2b(f"{preferred}/{engine.name}".encode()).digest())
-        return min(ring, key=lambda engine: self.load.get(engine.name, 0))
-
-
 class Gateway:
     """Answers chats by sampling from engines, and keeps every token. One event loop, no locks needed."""
 
@@ -101,6 +85,8 @@ class Gateway:
         self._session_ttl_seconds = session_ttl_seconds
         self._clock = clock
         self._engines = EngineSet()
+        self._checked: set[str] = set()
+        """Names of engines that were seen to return what training needs."""
         self._sessions: dict[str, Session] = {}
         self._by_token: dict[str, Session] = {}
         self.num_refused = 0
@@ -124,13 +110,14 @@ class Gateway:
     async def use_engines(self, engines: Sequence[Engine], version: int, lineage: str = "") -> list[str]:
         """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does.
 
-        `lineage` goes into the prefix cache's salt: after a restart from a checkpoint a version is trained anew.
+        Calls under way at engines that are not among them any more end with EngineError. `lineage` goes into the prefix
+        cache's salt: after a restart from a checkpoint a version is trained anew. Raises EngineUnfitError.
         """
-        confirmed = [engine for engine in engines if await engine.weight_version() == version]
+        confirmed = await confirming(engines, version, self._checked)
+        self._engines = self._engines.succeeded_by(version, f"weights-{lineage}-{version}", confirmed)
         if not confirmed:
             names = ", ".join(engine.name for engine in engines)
             raise EngineError(f"none of the engines ({names}) serves weight version {version}")
-        self._engines = EngineSet(version, f"weights-{lineage}-{version}", confirmed)
         return [engine.name for engine in confirmed]
 
     def create_session(self, session_id: str, token: str, *, temperature: float, seed: int) -> None:
@@ -185,19 +172,16 @@ class Gateway:
         engine = engines.choose(session.id)
         seed = call_seed(session.seed, session.num_calls)
         session.num_calls += 1
-        engines.load[engine.name] = engines.load.get(engine.name, 0) + 1
-        try:
-            return await engine.complete(
-                opening.prompt_ids,
-                max_tokens=max_tokens,
-                temperature=session.temperature,
-                stop_token_ids=self._renderer.stop_token_ids,
-                seed=seed,
-                cache_salt=engines.cache_salt,
-                routing_from=opening.num_routed,
-            )
-        finally:
-            engines.load[engine.name] -= 1
+        answer = engine.complete(
+            opening.prompt_ids,
+            max_tokens=max_tokens,
+            temperature=session.temperature,
+            stop_token_ids=self._renderer.stop_token_ids,
+            seed=seed,
+            cache_salt=engines.cache_salt,
+            routing_from=opening.num_routed,
+        )
+        return await engines.unless_it_leaves(engine, answer)
 
     def _drop_abandoned(self) -> None:
         """Forget sessions whose trainer died before it could finish them."""

@@ -41,5 +41,11 @@ class FrozenPolicy:
         """Nothing was begun."""
         return True
 
+    async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
+        raise AssertionError("mode eval sends files")
+
+    async def send_weights(self) -> None:
+        raise AssertionError("mode eval sends files")
+
     async def stop(self) -> None:
         """Nothing to stop."""

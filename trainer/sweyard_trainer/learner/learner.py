@@ -164,6 +164,14 @@ class Learner:
             await self._on_all("load_reference", self._storage / "reference")
         return state.step, state.extra
 
+    async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
+        """Join the workers of these engines in one NCCL group with rank 0, which they reach at `master_host`."""
+        await self._on_all("open_transfer", tuple(engine_urls), workers_per_engine, master_host)
+
+    async def send_weights(self) -> None:
+        """Broadcast the policy into the group; its engines must be paused. Hangs if one of them died."""
+        await self._on_all("send_weights")
+
     async def stop(self) -> None:
         """End the ranks; safe to call twice."""
         await self._ranks.stop()

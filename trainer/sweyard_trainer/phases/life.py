@@ -1,14 +1,29 @@
 """Life: what the phases of one process share, from its start or its last checkpoint until it ends."""
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TypeVar
 
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.engine.engine import EngineError
+from sweyard_trainer.errors import EnginesGoneError, WeightSyncError
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.metrics import Metrics
 from sweyard_trainer.parts import Run
 from sweyard_trainer.rollout.plan import TaskCursor
 from sweyard_trainer.rollout.rules import make_backlog
 from sweyard_trainer.stopping import Stop
+
+logger = logging.getLogger(__name__)
+
+WRITE_SECONDS = 3_600.0
+"""For the ranks to write one version of the weights: far more than any model takes, far less than for ever."""
+SWITCH_SECONDS = 600.0
+"""For the workers to ask their engines and switch."""
+
+T = TypeVar("T")
 
 
 class Life:
@@ -21,6 +36,9 @@ class Life:
         self.backlog = make_backlog(run.spec)
         self.stop = Stop()
         self._metrics: Metrics | None = None
+        self._switching = asyncio.Lock()
+        self._served_version = 0
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -51,17 +69,61 @@ class Life:
         self._metrics.write(phase, step, figures)
 
     async def sync_weights(self) -> None:
-        """All engines sample with what the learner has now, under the version that the state names."""
+        """All engines that serve sample with what the learner has now, under the version that the state names.
+
+        From the first time on they are watched. Raises WeightSyncError, EnginesGoneError.
+        """
         version = self.state.weight_version
-        await self.run.learner.save_weights(version)
-        await self.run.publish(version)
-        await self.run.pool.use_weights(version)
+        async with self._switching:
+            if self.run.weight_sync.reads_files:
+                await self.write_weights(version)
+            await self.run.weight_sync.publish(version)
+            await _in_time(SWITCH_SECONDS, self.run.pool.use_weights(version), f"workers did not switch to {version}")
+            self._served_version = version
         self.run.progress.update(weight_version=version)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_engines())
+
+    async def write_weights(self, version: int) -> None:
+        """Write the policy to `<storage>/weights/<version>`. Raises WeightSyncError if that never ends."""
+        await _in_time(WRITE_SECONDS, self.run.learner.save_weights(version), f"weights {version} were not written")
+
+    async def write_last_weights(self) -> None:
+        """The result of a run lies on its volume, also where its engines read no files."""
+        if not self.run.weight_sync.reads_files:
+            await self.write_weights(self.state.weight_version)
+
+    async def _watch_engines(self) -> None:
+        try:
+            await self.run.weight_sync.watch(self._engines_changed)
+        except EnginesGoneError as error:
+            self.stop.ask(error)
+
+    async def _engines_changed(self) -> None:
+        """Have the workers use the engines of the moment, which the gateway asks itself."""
+        async with self._switching:
+            try:
+                switched = self.run.pool.use_weights(self._served_version)
+                await _in_time(SWITCH_SECONDS, switched, "workers did not switch")
+            except (EngineError, WeightSyncError) as error:
+                logger.warning("attempts wait for an engine: %s", error)
 
     async def close(self) -> None:
         """End what the process holds; safe at any point of its life."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
         if self._metrics is not None:
             self._metrics.close()
         await self.run.progress.flush()
         await self.run.pool.close()
         await self.run.learner.stop()
+
+
+async def _in_time(seconds: float, work: Awaitable[T], otherwise: str) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        raise WeightSyncError(f"{otherwise} within {seconds:g} s") from error

@@ -18,7 +18,7 @@ from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.engine.engine import EngineUnfitError
+from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.gateway.client import GatewayClient
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.rollout.plan import AttemptPlan
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 GRADING_MARGIN_SECONDS = 60.0
 """Beyond the tests' own timeout: claiming the grading sandbox and applying the patch."""
+ENGINE_RETRY_SECONDS = 5.0
 
 OUTCOME_OF_END = {
     AgentEnd.MAX_TURNS: Outcome.MAX_TURNS,
@@ -50,6 +51,8 @@ class AttemptRules:
     strict: bool
     reward_solved: float
     reward_unsolved: float
+    engine_deadline_seconds: float = 0.0
+    """How long an attempt waits to begin while no engine serves."""
     reward: Callable[[Task, Trajectory], Trajectory] = lambda task, attempt: attempt
     """Gives an attempt that was scored the user's own reward."""
 
@@ -178,9 +181,7 @@ async def _converse(
 ) -> Work:
     """Let the agent work in a session of its own, which is finished whatever happens."""
     session_id = f"{plan.attempt_id}@{nonce}"
-    session = ObservedSession(
-        await bench.gateway.open_session(session_id, temperature=plan.temperature, seed=plan.seed), timings
-    )
+    session = ObservedSession(await _open_session(plan, bench, rules, session_id), timings)
     end: AgentEnd | None = None
     try:
         async with asyncio.timeout(rules.agent_timeout_seconds):
@@ -193,6 +194,19 @@ async def _converse(
     finally:
         record = await bench.gateway.finish_session(session_id)
     return Work("", end, record, session.messages)
+
+
+async def _open_session(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, session_id: str) -> ChatSession:
+    """Waits while no engine serves: their absence is the run's to mend, and not the attempt's to fail by."""
+    clock = asyncio.get_running_loop().time
+    give_up_at = clock() + rules.engine_deadline_seconds
+    while True:
+        try:
+            return await bench.gateway.open_session(session_id, temperature=plan.temperature, seed=plan.seed)
+        except EngineError:
+            if clock() >= give_up_at:
+                raise
+        await asyncio.sleep(ENGINE_RETRY_SECONDS)
 
 
 async def _grade(task: Task, patch: str, bench: Workbench, rules: AttemptRules, timings: Timings) -> Grade:

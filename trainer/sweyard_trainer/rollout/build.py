@@ -107,6 +107,7 @@ def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:
         agent_timeout_seconds=float(spec.agent.timeout_seconds),
         grading_timeout_seconds=float(spec.reward.timeout_seconds),
         infra_retries=spec.rollout.infra_retries,
+        engine_deadline_seconds=float(spec.inference.gone_deadline_seconds),
         strict=spec.reward.grading == "strict",
         reward_solved=spec.reward.solved,
         reward_unsolved=spec.reward.unsolved,

@@ -1,13 +1,27 @@
-"""The publisher that a run's engines need."""
+"""How weights travel in a run, as its config asks."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from sweyard_api.engine_command import engine_takes_adapters
+from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.environment import Environment
+from sweyard_trainer.learner.ranks import LOOPBACK
+from sweyard_trainer.weight_sync.disk import DiskEngine
+from sweyard_trainer.weight_sync.engine_control import EngineControl
+from sweyard_trainer.weight_sync.fleet import Fleet
+from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet, SendsWeights
+from sweyard_trainer.weight_sync.patience import patience_for
 
-from sweyard_trainer.weight_sync.disk import DiskWeightSync
 
-
-def make_publisher(
-    engine_urls: Sequence[str], storage: Path, api_key: str | None = None, *, as_adapter: bool = False
-) -> Callable[[int], Awaitable[None]]:
-    """Publishes `<storage>/weights/<version>`, whole or the adapters alone; without servers there is nobody to tell."""
-    return DiskWeightSync(engine_urls, storage / "weights", api_key=api_key, as_adapter=as_adapter).publish
+def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: SendsWeights) -> Fleet:
+    """To the engines that are servers, over NCCL or the run's volume; without servers there is nobody to tell."""
+    controls = [EngineControl(url, environment.engine_api_key) for url in environment.engine_urls]
+    patience = patience_for(spec)
+    if spec.inference.weight_sync == "nccl" and spec.mode != "eval":  # whose policy is files, and no ranks
+        return NcclFleet(
+            [NcclEngine(control) for control in controls],
+            patience,
+            sender,
+            workers_per_engine=spec.inference.tensor_parallel,
+            master_host=environment.head_address or LOOPBACK,
+        )
+    weights, as_adapter = environment.storage / "weights", engine_takes_adapters(spec)
+    return Fleet([DiskEngine(control, weights, as_adapter=as_adapter) for control in controls], patience)

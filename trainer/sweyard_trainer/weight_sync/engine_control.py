@@ -1,24 +1,20 @@
 """The routes of one vLLM server in development mode that weight updates use."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from sweyard_api.engine_command import ADAPTER_NAME
-from sweyard_trainer.errors import WeightSyncError
-
-RETRY_SECONDS = 1.0
+from sweyard_trainer.errors import EngineAwayError, WeightSyncError
 
 
 class EngineControl:
-    """Calls one server until it answers or `deadline` (of the event loop's clock) has passed."""
+    """Calls one server, each route once; who calls sets the deadline."""
 
-    def __init__(self, url: str, http: aiohttp.ClientSession, deadline: float) -> None:
+    def __init__(self, url: str, api_key: str | None = None) -> None:
         self.url = url.rstrip("/")
-        self._http = http
-        self._deadline = deadline
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def pause(self) -> None:
         """Let requests in flight end, start no others: no completion mixes two weight versions."""
@@ -47,33 +43,25 @@ class EngineControl:
         """Take requests again."""
         await self._send("POST", "/resume")
 
-    async def confirm(self, version: int) -> None:
-        """Raises WeightSyncError if it serves another version or is still paused."""
-        found = (await self._send("GET", "/weight_info")).get("weight_version")
-        paused = (await self._send("GET", "/is_paused")).get("is_paused")
-        if str(found) != str(version) or paused:
-            raise WeightSyncError(
-                f"{self.url} serves weights {found} (paused: {paused}) after version {version} was sent"
-            )
+    async def served_version(self) -> str:
+        """What it calls the weights that it samples with; `paused` if it does not sample."""
+        await self._send("GET", "/health")
+        version = (await self._send("GET", "/weight_info")).get("weight_version")
+        return "paused" if (await self._send("GET", "/is_paused")).get("is_paused") else str(version)
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Try again while nobody listens (the server is starting); an answer that is no success ends it."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                return await self._once(method, path, body, self._deadline - loop.time())
-            except (aiohttp.ClientConnectionError, TimeoutError) as error:
-                if loop.time() + RETRY_SECONDS >= self._deadline:
-                    said = f"{type(error).__name__} {error}".strip()
-                    raise WeightSyncError(f"{self.url}{path} did not answer before the deadline: {said}") from error
-            await asyncio.sleep(RETRY_SECONDS)
-
-    async def _once(self, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
-        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
-        async with self._http.request(method, self.url + path, json=body, timeout=timeout) as response:
-            text = await response.text()
-            if response.status != 200:
-                raise WeightSyncError(f"{self.url}{path} answered {response.status}: {text[:300]}")
-            is_json = text and response.content_type == "application/json"
-            reply = await response.json() if is_json else {}  # some routes answer with a sentence
-            return reply if isinstance(reply, dict) else {}
+        """Raises EngineAwayError if nobody answers, WeightSyncError for an answer that is no success."""
+        untimed = aiohttp.ClientTimeout(total=None)
+        try:
+            async with (
+                aiohttp.ClientSession(headers=self._headers, timeout=untimed) as http,
+                http.request(method, self.url + path, json=body) as response,
+            ):
+                text = await response.text()
+                if response.status != 200:
+                    raise WeightSyncError(f"{self.url}{path} answered {response.status}: {text[:300]}")
+                is_json = text and response.content_type == "application/json"
+                reply = await response.json() if is_json else {}  # some routes answer with a sentence
+                return reply if isinstance(reply, dict) else {}
+        except aiohttp.ClientError as error:
+            raise EngineAwayError(f"{self.url}{path} did not answer: {type(error).__name__} {error}") from error

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from requests import RequestException
 from torch import Tensor
 from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 from vllm.distributed.weight_transfer.clients import HTTPVLLMWeightSyncClient
 from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo, NCCLTrainerWeightTransferEngine
 
+from sweyard_trainer.errors import WeightSyncError
 from sweyard_trainer.learner.policy import Policy
 from sweyard_trainer.learner.sharding import stored_weights, whole
 from sweyard_trainer.weight_sync.fan_out import FanOutClient
@@ -31,11 +33,21 @@ class PolicySource(WeightSource):  # type: ignore[misc]
             yield name, whole(tensor).to(self._dtype)
 
 
+class TransferClient(HTTPVLLMWeightSyncClient):  # type: ignore[misc]
+    """vLLM's client of one server, whose failures name it. Raises WeightSyncError."""
+
+    def _post(self, path: str, json: dict[str, Any] | None = None) -> None:
+        try:
+            super()._post(path, json)
+        except RequestException as error:
+            raise WeightSyncError(f"{self.base_url}/{path} failed: {error}") from error
+
+
 def open_transfer(
     source: PolicySource, rank: int, engine_urls: Sequence[str], workers_per_engine: int, master_host: str
 ) -> Any:
     """Join the engines' workers in one group; on rank 0 this waits until all have."""
-    client = FanOutClient([HTTPVLLMWeightSyncClient(url) for url in engine_urls], workers_per_engine)
+    client = FanOutClient([TransferClient(url) for url in engine_urls], workers_per_engine)
     init = NCCLTrainerInitInfo(
         master_address=master_host,
         master_port=_free_port() if rank == 0 else 0,

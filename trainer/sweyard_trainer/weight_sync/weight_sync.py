@@ -1,15 +1,26 @@
 """The seam between the main loop and how weights travel."""
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 
 class WeightSync(Protocol):
-    """One way of bringing weights into engines."""
+    """One way of bringing weights into engines, and of knowing which engines there are."""
+
+    reads_files: bool
+    """Whether the version must lie in `<storage>/weights` before it is published."""
 
     async def publish(self, version: int) -> None:
-        """Return once every engine has confirmed that it samples with `version`.
+        """Return once every engine that serves has confirmed that it samples with `version`.
 
-        Safe to repeat, also after a publisher that died half way: engines are never left paused by a repeat.
-        Raises WeightSyncError naming the engine and what it said, at the latest when the deadline has passed.
+        An engine that fails, hangs or confirms another version leaves. Safe to repeat, also after a publisher that died
+        half way: engines are never left paused by a repeat. Raises WeightSyncError if every engine refuses, and
+        EnginesGoneError if none has confirmed within the time that the run gives them.
+        """
+        ...
+
+    async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Until cancelled: have engines leave that die or turn out to have other weights, and bring back those that
+        return; after either, call `on_change`. Raises EnginesGoneError once none has served for too long.
         """
         ...

@@ -1,4 +1,4 @@
-"""The order of calls, confirmation, deadlines: against a server that speaks vLLM's routes."""
+"""The order of calls, words of failure: a fleet of engines on disk against servers that speak vLLM's routes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +10,10 @@ from aiohttp import web
 
 from sweyard_trainer.atomic_directory import atomic_directory
 from sweyard_trainer.errors import WeightSyncError
-from sweyard_trainer.weight_sync.disk import DiskWeightSync
+from sweyard_trainer.weight_sync.disk import DiskEngine
+from sweyard_trainer.weight_sync.engine_control import EngineControl
+from sweyard_trainer.weight_sync.fleet import Fleet
+from sweyard_trainer.weight_sync.patience import Patience
 
 
 class Server:
@@ -82,9 +85,14 @@ def weights(tmp_path: Path) -> Path:
     return tmp_path / "weights"
 
 
+def fleet(urls: list[str], weights: Path, *, as_adapter: bool = False, **patience: float) -> Fleet:
+    engines = [DiskEngine(EngineControl(url), weights, as_adapter=as_adapter) for url in urls]
+    return Fleet(engines, Patience(**{"pause": 0.05, **patience}))
+
+
 async def test_every_engine_loads_forgets_resumes_and_confirms(serve, weights: Path) -> None:
     servers = [Server(), Server()]
-    await DiskWeightSync([await serve(server) for server in servers], weights).publish(7)
+    await fleet([await serve(server) for server in servers], weights).publish(7)
     for server in servers:
         assert server.calls == [
             "pause",
@@ -92,6 +100,7 @@ async def test_every_engine_loads_forgets_resumes_and_confirms(serve, weights: P
             "reset_prefix_cache",
             "update_weight_version",
             "resume",
+            "health",
             "weight_info",
             "is_paused",
         ]
@@ -100,24 +109,24 @@ async def test_every_engine_loads_forgets_resumes_and_confirms(serve, weights: P
 
 async def test_an_engine_that_keeps_its_weights_gets_the_adapters_alone(serve, weights: Path) -> None:
     server = Server()
-    await DiskWeightSync([await serve(server)], weights, as_adapter=True).publish(7)
+    await fleet([await serve(server)], weights, as_adapter=True).publish(7)
     assert server.calls[:2] == ["pause", "v1/load_lora_adapter"]
     assert (server.loaded, server.version, server.paused) == (str(weights / "7"), "7", False)
 
 
-@pytest.mark.parametrize("route", ["pause", "collective_rpc", "resume"])
+@pytest.mark.parametrize("route", ["pause", "collective_rpc", "resume", "weight_info"])
 async def test_an_engine_that_fails_is_named_with_its_words(serve, weights: Path, route: str) -> None:
-    good, bad = Server(), Server()
-    bad.fail_on = route
-    urls = [await serve(good), await serve(bad)]
-    with pytest.raises(WeightSyncError, match=rf"{urls[1]}.*500: weights do not fit"):
-        await DiskWeightSync(urls, weights).publish(7)
+    server = Server()
+    server.fail_on = route
+    url = await serve(server)
+    with pytest.raises(WeightSyncError, match=rf"{url}/{route}.* answered 500: weights do not fit"):
+        await fleet([url], weights).publish(7)
 
 
 async def test_an_engine_that_failed_to_load_samples_nothing_until_a_repeat_mends_it(serve, weights: Path) -> None:
     server = Server()
     server.fail_on = "collective_rpc"
-    sync = DiskWeightSync([await serve(server)], weights)
+    sync = fleet([await serve(server)], weights)
     with pytest.raises(WeightSyncError):
         await sync.publish(7)
     assert server.paused
@@ -129,26 +138,25 @@ async def test_an_engine_that_failed_to_load_samples_nothing_until_a_repeat_mend
 async def test_an_engine_that_keeps_its_old_version_is_not_believed(serve, weights: Path) -> None:
     server = Server()
     server.forget_version = True
-    with pytest.raises(WeightSyncError, match="serves weights default"):
-        await DiskWeightSync([await serve(server)], weights).publish(7)
+    with pytest.raises(WeightSyncError, match="serves weights default after version 7 was sent"):
+        await fleet([await serve(server)], weights).publish(7)
 
 
 @pytest.mark.parametrize("route", ["pause", "collective_rpc", "weight_info"])
-async def test_a_hanging_engine_ends_at_the_deadline(serve, weights: Path, route: str) -> None:
-    server = Server()
-    server.hang_on = route
-    sync = DiskWeightSync([await serve(server)], weights, deadline_seconds=0.5)
-    with pytest.raises(WeightSyncError, match=f"{route}.* did not answer before the deadline"):
-        await sync.publish(7)
+async def test_a_hanging_engine_is_left_behind_at_its_deadline(serve, weights: Path, route: str) -> None:
+    good, bad = Server(), Server()
+    bad.hang_on = route
+    urls = [await serve(good), await serve(bad)]
+    sync = fleet(urls, weights, update=0.5, confirm=0.5)
+    await sync.publish(7)
+    assert sync.serving == urls[:1]
 
 
 async def test_an_engine_that_is_still_starting_is_waited_for(serve, weights: Path, unused_tcp_port: int) -> None:
     server = Server()
     runner = web.AppRunner(server.app())
     await runner.setup()
-    publishing = asyncio.create_task(
-        DiskWeightSync([f"http://127.0.0.1:{unused_tcp_port}"], weights, deadline_seconds=30).publish(7)
-    )
+    publishing = asyncio.create_task(fleet([f"http://127.0.0.1:{unused_tcp_port}"], weights).publish(7))
     await asyncio.sleep(0.1)
     await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
     await publishing
@@ -160,9 +168,5 @@ async def test_weights_that_are_not_complete_are_never_sent(serve, weights: Path
     server = Server()
     (weights / "8").mkdir()
     with pytest.raises(WeightSyncError, match="no complete weights"):
-        await DiskWeightSync([await serve(server)], weights).publish(8)
+        await fleet([await serve(server)], weights).publish(8)
     assert server.calls == []
-
-
-async def test_without_servers_there_is_nobody_to_tell(weights: Path) -> None:
-    await DiskWeightSync([], weights).publish(7)
