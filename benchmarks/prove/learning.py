@@ -21,7 +21,8 @@ from benchmarks.prove.bootstrap import Difference, paired_difference
 from benchmarks.prove.report import Section, write_section
 
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.rollouts.files import evaluation_label, find_files
+from sweyard_trainer.rollouts.reading import read_columns
 
 EXAMPLE = Path("examples/tiny/trainingrun.yaml")
 ATTEMPTS = 5
@@ -104,9 +105,11 @@ def gain_of(runs: Mapping[tuple[int, bool], Path], source: str, *, shuffled: boo
 def solved_fractions(directory: Path, stage: str, source: str) -> dict[str, float]:
     """By task; infrastructure failures are outside of it."""
     outcomes: dict[str, list[bool]] = defaultdict(list)
-    for attempt in read_attempts(directory / "rollouts" / f"eval-{stage}-{source}.jsonl"):
-        if not attempt.outcome.is_infrastructure:
-            outcomes[attempt.task_id].append(attempt.outcome is Outcome.SOLVED)
+    file = find_files(directory / "rollouts")[evaluation_label(stage, source)]
+    for row in read_columns(file, ["task_id", "outcome"]).to_pylist():
+        outcome = Outcome(row["outcome"])
+        if not outcome.is_infrastructure:
+            outcomes[row["task_id"]].append(outcome is Outcome.SOLVED)
     return {task: sum(solved) / len(solved) for task, solved in outcomes.items()}
 
 

@@ -24,7 +24,7 @@ from benchmarks.figures import print_figures
 from benchmarks.prove.report import Section, write_section
 
 from sweyard_sandbox.tasks.command import parser, run
-from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.rollouts.reading import read_attempts
 
 STEPS = 8
 DEADLINE_SECONDS = 400.0
@@ -139,7 +139,7 @@ class Killable:
                 (attempt.attempt_id, [token for segment in attempt.segments for token in segment.token_ids.tolist()])
                 for attempt in read_attempts(path)
             ]
-            for path in sorted((self.output / "rollouts").glob("step-*.jsonl"))
+            for path in sorted((self.output / "rollouts").glob("step-*.parquet"))
         }
 
     def final_weights(self) -> bytes:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sweyard_api.cache_root import cache_root
-from sweyard_cli.commands import cache, tasks
+from sweyard_cli.commands import cache, rollouts, tasks
 from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.doctor import doctor
 from sweyard_cli.commands.eval import evaluate
@@ -65,6 +65,7 @@ app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or:
 app.command(cls=FlagCommand, epilog="Example: sweyard status -A -o json")(status)
 app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
 tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks check tiny --split heldout")(check)
+app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(cache.app, name="cache")
 

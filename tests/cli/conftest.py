@@ -1,16 +1,19 @@
 """Directories as runs leave them, finished or not, and the command line under test."""
 
-import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from sweyard_api.resolve import dump_config, resolve
 from sweyard_cli.main import app
+from sweyard_trainer.rollouts.schema import SCHEMA
+from sweyard_trainer.rollouts.surrogates import escape
 
 TINY = {
     "preset": "tiny",
@@ -36,13 +39,24 @@ def run_file(tmp_path: Path) -> Path:
 
 
 def attempt(task: str = "t1", outcome: str = "solved", label: str = "step-1", index: int = 0, **fields: Any) -> Json:
-    """One attempt as a line of a rollout file holds it."""
-    mask = base64.b64encode(bytes([0, 0, 1, 1, 1])).decode()
-    return {
+    """One attempt as a row of a rollout file holds it: two tokens of a prompt, three of a reply."""
+    segment = {
+        "token_ids": [11, 12, 13, 14, 15],
+        "loss_mask": [False, False, True, True, True],
+        "logprobs": [0.0, 0.0, -0.5, -1.5, -2.5],
+        "weight_versions": [-1, -1, 7, 7, 7],
+        "routed_experts": None,
+    }
+    row = {
         "attempt_id": f"{label}/{task}/{index}",
         "task_id": task,
         "group_id": f"{label}/{task}",
-        "segments": [{"loss_mask": mask}],
+        "segments": [segment],
+        "num_tokens": 5,
+        "num_sampled_tokens": 3,
+        "temperature": 1.0,
+        "batch_group": None,
+        "batch_index": None,
         "outcome": outcome,
         "reward": float(outcome == "solved"),
         "official": outcome == "solved",
@@ -53,6 +67,23 @@ def attempt(task: str = "t1", outcome: str = "solved", label: str = "step-1", in
         "timings": {"total": 1.5},
         **fields,
     }
+    return {**row, "num_turns": sum(message["role"] == "assistant" for message in row["transcript"])}
+
+
+def write_attempts(path: Path, rows: Sequence[Json]) -> None:
+    """A sealed rollout file, whatever a model may have put into its text."""
+    pq.write_table(pa.Table.from_pylist([_storable(row) for row in rows], SCHEMA), path)
+
+
+def _storable(value: Any) -> Any:
+    match value:
+        case str():
+            return escape(value)
+        case list():
+            return [_storable(each) for each in value]
+        case dict():
+            return {name: _storable(each) for name, each in value.items()}
+    return value
 
 
 def evaluation_row(step: int, solved_fraction: float, source: str = "heldout", attempts: int = 4) -> Json:
@@ -109,7 +140,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         (run / "config.yaml").write_text(dump_config(resolve(TINY)))
         (run / "metrics" / "metrics.jsonl").write_text(json_lines(rows))
         for name, lines in attempts.items():
-            (run / "rollouts" / f"{name}.jsonl").write_text(json_lines(lines))
+            write_attempts(run / "rollouts" / f"{name}.parquet", lines)
         for name, value in (("progress", progress), ("summary", summary)):
             if value is not None:
                 (run / f"{name}.json").write_text(json.dumps(value))

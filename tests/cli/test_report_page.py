@@ -1,6 +1,5 @@
 """The page: whole, self-contained, and safe to open whatever the model wrote."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -125,9 +124,8 @@ def test_huge_outputs_are_cut_with_a_mark(make_run: MakeRun) -> None:
 
 
 def test_half_a_surrogate_pair_does_not_keep_the_page_from_being_written(make_run: MakeRun) -> None:
-    run = make_run(attempts={})
-    line = json.dumps(attempt(transcript=[{"role": "assistant", "content": "\ud83d"}], task_id="\udc00"))
-    (run / "rollouts" / "step-000001.jsonl").write_text(line + "\n")
+    halves = attempt(transcript=[{"role": "assistant", "content": "\ud83d"}], task_id="\udc00")
+    run = make_run(attempts={"step-000001": [halves]})
     write_report(run)
     assert "U+D83D" in (run / "report.html").read_text(encoding="utf-8")
 

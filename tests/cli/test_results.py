@@ -21,31 +21,30 @@ MakeRun = Callable[..., Path]
 
 def test_a_line_that_is_being_written_is_left_out(make_run: MakeRun) -> None:
     run = make_run()
-    for path in (run / "metrics" / "metrics.jsonl", run / "rollouts" / "step-000002.jsonl"):
-        with path.open("a") as file:
-            file.write('{"phase": "rl", "step": 3, "rollout/rew')
-    results = read_results(run)
-    assert results.series("rollout/reward_mean") == [(1.0, 0.25), (2.0, 0.75)]
-    assert [key.outcome for key in results.steps[2]] == ["solved", "env_infra"]
+    with (run / "metrics" / "metrics.jsonl").open("a") as file:
+        file.write('{"phase": "rl", "step": 3, "rollout/rew')
+    assert read_results(run).series("rollout/reward_mean") == [(1.0, 0.25), (2.0, 0.75)]
 
 
 def test_half_a_line_in_the_middle_costs_that_line_alone(make_run: MakeRun) -> None:
-    run = make_run(attempts={})
-    path = run / "rollouts" / "step-000001.jsonl"
-    path.write_text('{"task_id": "t\n' + json.dumps(attempt("t9", "solved")) + "\n\n17\n")
-    (key,) = read_results(run).steps[1]
-    assert load_attempt(key).task_id == "t9"
+    run = make_run()
+    (run / "metrics" / "metrics.jsonl").write_text('{"step": \n' + json.dumps(step_row(1, 0.25)) + "\n\n17\n")
+    assert read_results(run).series("rollout/reward_mean") == [(1.0, 0.25)]
 
 
 def test_attempts_are_found_again_behind_text_of_many_bytes(make_run: MakeRun) -> None:
     wordy = attempt("t1", transcript=[{"role": "user", "content": "\N{SNOWMAN}" * 1000}])
-    run = make_run(attempts={})
-    path = run / "rollouts" / "step-000001.jsonl"
-    lines = [json.dumps(row, ensure_ascii=False) for row in (wordy, attempt("t2"))]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run = make_run(attempts={"step-000001": [wordy, attempt("t2")]})
     first, second = (load_attempt(key) for key in read_results(run).steps[1])
     assert first.messages[0][1] == "\N{SNOWMAN}" * 1000
     assert (second.task_id, second.num_sampled_tokens) == ("t2", 3)
+
+
+def test_a_rollout_file_that_is_none_is_named(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "rollouts" / "step-000001.parquet").write_bytes(b"{}")
+    with pytest.raises(UserError, match=r"step-000001.parquet is no rollout file"):
+        read_results(run)
 
 
 def test_not_a_number_is_kept_as_such(make_run: MakeRun) -> None:

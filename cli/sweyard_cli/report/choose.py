@@ -86,7 +86,7 @@ def clearest_group(keys: Sequence[AttemptKey]) -> list[AttemptKey]:
         solved = [key for key in group if key.is_solved]
         unsolved = [key for key in group if key.outcome == "unsolved"]
         if solved and unsolved:
-            return [max(unsolved, key=lambda key: key.num_messages), solved[0]]
+            return [max(unsolved, key=lambda key: key.num_turns), solved[0]]
     return list(keys[:1])
 
 

@@ -1,14 +1,18 @@
 """Attempts of a run, as its rollout files hold them."""
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sweyard_cli.results.files import iterate_json_lines, read_line
+from sweyard_cli.errors import UserError
+from sweyard_trainer.rollouts.codec import decode_plain
+from sweyard_trainer.rollouts.files import step_of
+from sweyard_trainer.rollouts.reading import RolloutFormatError, iterate_batches, read_row
 
-EVALUATION_PREFIX = "eval-"
+KEY_COLUMNS = ("attempt_id", "task_id", "group_id", "outcome", "num_turns")
+READ_COLUMNS = (
+    "reward", "official", "transcript", "patch", "grading_log", "infra_reason", "timings", "num_sampled_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +20,11 @@ class AttemptKey:
     """Where one attempt is found, and what one chooses by."""
 
     path: Path
-    offset: int
-    """Bytes."""
+    attempt_id: str
     task_id: str
     group_id: str
     outcome: str
-    num_messages: int
+    num_turns: int
 
     @property
     def is_solved(self) -> bool:
@@ -48,55 +51,32 @@ class Attempt:
 
 
 def index_attempts(path: Path) -> Iterator[AttemptKey]:
-    """The attempts of one file, in the order they ended."""
-    for offset, row in iterate_json_lines(path):
-        yield AttemptKey(
-            path=path,
-            offset=offset,
-            task_id=str(row.get("task_id", "")),
-            group_id=str(row.get("group_id", "")),
-            outcome=str(row.get("outcome", "")),
-            num_messages=len(row.get("transcript") or ()),
-        )
+    """The attempts of one file, in the order they ended. Raises UserError for a file that is none of a run's."""
+    try:
+        for batch in iterate_batches(path, KEY_COLUMNS):
+            for row in decode_plain(batch, KEY_COLUMNS):
+                yield AttemptKey(path=path, **row)
+    except RolloutFormatError as error:
+        raise UserError(str(error)) from error
 
 
 def load_attempt(key: AttemptKey) -> Attempt:
     """The attempt at a key."""
-    row = read_line(key.path, key.offset)
+    row = read_row(key.path, key.attempt_id, READ_COLUMNS)
     return Attempt(
-        attempt_id=str(row.get("attempt_id", "")),
+        attempt_id=key.attempt_id,
         task_id=key.task_id,
         outcome=key.outcome,
-        reward=float(row.get("reward", 0.0)),
-        official=row.get("official"),
-        messages=tuple((str(m.get("role", "")), str(m.get("content", ""))) for m in row.get("transcript") or ()),
-        patch=str(row.get("patch", "")),
-        grading_log=str(row.get("grading_log", "")),
-        infra_reason=str(row.get("infra_reason", "")),
-        seconds={str(name): float(value) for name, value in (row.get("timings") or {}).items()},
-        num_sampled_tokens=sum(map(_count_sampled, row.get("segments") or ())),
+        messages=tuple((message["role"], message["content"]) for message in row.pop("transcript")),
+        seconds=dict(row.pop("timings")),
+        **row,
     )
 
 
-def _count_sampled(segment: Mapping[str, Any]) -> int:
-    """The mask travels as base64 of one byte a token."""
-    return sum(base64.b64decode(segment["loss_mask"]))
-
-
-def step_files(directory: Path) -> dict[int, Path]:
+def step_files(files: Mapping[str, Path]) -> dict[int, Path]:
     """Rollout files of the training steps, in order."""
-    found = {_step_of(path): path for path in directory.glob("step-*.jsonl")}
+    found = {step_of(label): path for label, path in files.items()}
     return {step: found[step] for step in sorted(step for step in found if step is not None)}
-
-
-def _step_of(path: Path) -> int | None:
-    digits = path.stem.removeprefix("step-")
-    return int(digits) if digits.isdecimal() else None
-
-
-def evaluation_file(directory: Path, label: str, source: str) -> Path:
-    """Rollout file of one source in one evaluation."""
-    return directory / f"{EVALUATION_PREFIX}{label}-{source}.jsonl"
 
 
 def evenly(items: Sequence[int], most: int) -> list[int]:

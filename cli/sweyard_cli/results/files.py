@@ -37,14 +37,12 @@ def read_config(path: Path) -> dict[str, Any]:
     return value
 
 
-def iterate_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(byte offset, object) of each whole line that is an object; a line cut off by a crash is left out."""
-    offset = 0
+def iterate_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Each whole line that is an object; a line cut off by a crash is left out."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n") and (row := _parse(line)) is not None:
-                yield offset, row
-            offset += len(line)
+                yield row
 
 
 def write_config(directory: Path, run: Mapping[str, Any]) -> None:
@@ -59,13 +57,3 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return row if isinstance(row, dict) else None
-
-
-def read_line(path: Path, offset: int) -> dict[str, Any]:
-    """The object in the line at a byte offset. Raises ValueError if there is none."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        row = _parse(file.readline())
-    if row is None:
-        raise ValueError(f"{path}: no JSON object at byte {offset}")
-    return row

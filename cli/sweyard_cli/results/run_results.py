@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sweyard_cli.errors import UserError
-from sweyard_cli.results.attempts import AttemptKey, evaluation_file, evenly, index_attempts, step_files
+from sweyard_cli.results.attempts import AttemptKey, evenly, index_attempts, step_files
 from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
 from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
+from sweyard_trainer.rollouts.files import ROLLOUTS, evaluation_label, find_files
 
 MAX_STEPS_READ = 60
 """Rollout files may be gigabytes: of a longer run, so many steps are read, evenly, the first and the last always."""
@@ -55,13 +56,14 @@ class RunResults:
 
 def read_results(directory: Path) -> RunResults:
     """Raises UserError for what is no run's directory, and for files in it that cannot be a run's."""
-    metrics, rollouts = directory / "metrics" / "metrics.jsonl", directory / "rollouts"
+    metrics, rollouts = directory / "metrics" / "metrics.jsonl", directory / ROLLOUTS
     if not any(path.exists() for path in (metrics, rollouts, directory / "progress.json")):
         raise UserError(f"{directory} holds no run: no metrics, rollouts or progress.json in it")
     progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
-    rows = [row for _, row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
+    rows = [row for row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
     evaluations = evaluations_of(summary, rows, int(progress.get("totalSteps", -1)))
-    files = step_files(rollouts)
+    files = find_files(rollouts)
+    steps = step_files(files)
     return RunResults(
         name=str(summary.get("run") or directory.resolve().name),
         directory=directory,
@@ -70,19 +72,19 @@ def read_results(directory: Path) -> RunResults:
         summary=summary,
         rows=rows,
         evaluations=evaluations,
-        steps={step: list(index_attempts(files[step])) for step in evenly(list(files), MAX_STEPS_READ)},
-        held_out=_read_held_out(rollouts, evaluations),
+        steps={step: list(index_attempts(steps[step])) for step in evenly(list(steps), MAX_STEPS_READ)},
+        held_out=_read_held_out(files, evaluations),
     )
 
 
 def _read_held_out(
-    rollouts: Path, evaluations: Sequence[EvaluationFigures]
+    files: Mapping[str, Path], evaluations: Sequence[EvaluationFigures]
 ) -> dict[tuple[str, str], Sequence[AttemptKey]]:
     """Before the first and after the last evaluation is what readers compare; those between are left alone."""
     found: dict[tuple[str, str], Sequence[AttemptKey]] = {}
     for evaluation in [*evaluations[:2], *evaluations[2:][-1:]]:
         for figure in evaluation.sources:
-            path = evaluation_file(rollouts, evaluation.label, figure.source)
-            if path.exists():
-                found[evaluation.label, figure.source] = list(index_attempts(path))
+            label = evaluation_label(evaluation.label, figure.source)
+            if label in files:
+                found[evaluation.label, figure.source] = list(index_attempts(files[label]))
     return found

@@ -18,7 +18,7 @@ from sweyard_trainer.demonstrations.recorded import Recorded, take_chats
 from sweyard_trainer.demonstrations.rollouts import take_rollouts
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.model.tokenizer import learn_tokenizer
-from sweyard_trainer.rollout.record import AttemptLog
+from sweyard_trainer.rollouts.sealed import seal
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 
@@ -102,10 +102,11 @@ def make_run(tmp_path: Path, make_trajectory: Callable[..., Trajectory]) -> Call
         learn_tokenizer(texts, 300, 512).save_pretrained(run / "model")
         transcript = [{"role": "user", "content": "fix it"}, {"role": "assistant", "content": "done"}]
         for name in ("step-000001", "eval-final-held"):
-            with AttemptLog(run / "rollouts" / f"{name}.jsonl") as log:
-                for number, reward in enumerate(rewards if name.startswith("step") else [1.0]):
-                    attempt = make_trajectory(reward, seed=number)
-                    log.write(replace(attempt, transcript=transcript, **changes))
+            attempts = [
+                replace(make_trajectory(reward, seed=number), transcript=transcript, **changes)
+                for number, reward in enumerate(rewards if name.startswith("step") else [1.0])
+            ]
+            seal(run / "rollouts" / name, attempts)
         return run
 
     return make
@@ -163,7 +164,7 @@ def test_attempts_that_teach_nothing_are_left_out(
     run, recorded = make_run(TEXTS, [1.0], **changes), Recorded()
     take_rollouts(recorded, run, model_of(tmp_path, TEXTS), renderer, min_reward=1.0, max_tokens=max_tokens)
     assert recorded.segments == []
-    assert recorded.refused == [f"{run / 'rollouts' / 'step-000001.jsonl'} row 1 {why}" for why in refused]
+    assert recorded.refused == [f"{run / 'rollouts' / 'step-000001.parquet'} row 1 {why}" for why in refused]
 
 
 def test_a_directory_without_rollouts_is_no_run(tmp_path: Path, renderer: ChatRenderer) -> None:

@@ -12,6 +12,7 @@ from sweyard_trainer.evaluation.source import SourceEvaluation, evaluate_source
 from sweyard_trainer.evaluation.verifier import NOTHING_HANDED_IN, verifier_scores
 from sweyard_trainer.rollout.plan import AttemptPlan, select_eval_plans
 from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -129,4 +130,5 @@ async def test_a_source_is_evaluated_verified_and_written(tmp_path: Path, make_t
         "final-held.best.jsonl",
         "final-held.jsonl",
     ]
-    assert (tmp_path / "rollouts" / "eval-final-held.jsonl").read_text().count("\n") == 6
+    assert [path.name for path in (tmp_path / "rollouts").iterdir()] == ["eval-final-held.parquet"]
+    assert len(read_attempts(tmp_path / "rollouts" / "eval-final-held.parquet")) == 6

@@ -1,6 +1,8 @@
 """A real run in a process of its own, killed or stopped in mid-step, ends as if undisturbed."""
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,13 @@ def test_a_run_killed_and_stopped_at_random_moments_goes_on_bit_for_bit(
     assert broken.finish()["steps"] == STEPS
     assert differences(broken, unbroken) == []
     assert [row["step"] for row in broken.metrics() if row["phase"] == "rl"] == list(range(1, STEPS + 1))
+
+    # A step that is trained again, from what was recorded alone, comes to what the run came to.
+    replay = [sys.executable, "-m", "sweyard_cli", "rollouts", "replay", str(broken.output), "--step", str(STEPS)]
+    told = subprocess.run(replay, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.splitlines()[0] == f"step {STEPS} trained again from the checkpoint of step {STEPS - 1}"
+    assert told.stdout.splitlines()[-2:] == [f"{what}: the same, bit for bit" for what in ("figures", "weights")]
 
     # Of what is there, nothing is taken for a part of another run.
     other = {**document, "spec": {**document["spec"], "steps": 99}}

@@ -11,7 +11,7 @@ import pytest
 
 from sweyard_trainer.errors import StoppedError
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor
-from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.train import TrainingLoop
 
 TASKS = "abcdefg"
@@ -49,7 +49,7 @@ def uneven(life: Any) -> Any:
 
 
 def assert_each_drawn_task_was_trained_once(storage: Path) -> None:
-    attempts = [a for path in sorted((storage / "rollouts").glob("step-*.jsonl")) for a in read_attempts(path)]
+    attempts = [a for path in sorted((storage / "rollouts").glob("step-*.parquet")) for a in read_attempts(path)]
     assert max(Counter(attempt.attempt_id for attempt in attempts).values()) == 1
     sizes = Counter(attempt.group_id for attempt in attempts)
     assert set(sizes.values()) == {GROUP_SIZE}

@@ -10,14 +10,14 @@ import pytest
 from sweyard_trainer.errors import StoppedError
 from sweyard_trainer.phases.policy import NoSignalError
 from sweyard_trainer.rollout.plan import AttemptPlan
-from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.train import TrainingLoop
 
 
 def drawn_tasks(storage: Path) -> dict[str, list[str]]:
     return {
         path.stem: sorted(attempt.attempt_id for attempt in read_attempts(path))
-        for path in sorted((storage / "rollouts").glob("step-*.jsonl"))
+        for path in sorted((storage / "rollouts").glob("step-*.parquet"))
     }
 
 

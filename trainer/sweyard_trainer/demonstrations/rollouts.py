@@ -14,7 +14,8 @@ from sweyard_trainer.demonstrations.chats import UnmaskableError, chat_messages,
 from sweyard_trainer.demonstrations.files import DemonstrationFileError
 from sweyard_trainer.demonstrations.recorded import Recorded
 from sweyard_trainer.gateway.rendering import ChatRenderer
-from sweyard_trainer.rollout.record import read_attempts
+from sweyard_trainer.rollouts.files import ROLLOUTS, find_files, step_of
+from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 logger = logging.getLogger(__name__)
@@ -27,9 +28,9 @@ def take_rollouts(
 ) -> None:
     """Attempts of a run's directory with at least `min_reward`; `model` is what will be trained.
 
-    Raises DemonstrationFileError for a directory without rollouts.
+    Raises DemonstrationFileError for a directory without rollouts, RolloutFormatError.
     """
-    files = sorted((run / "rollouts").glob("step-*.jsonl"))
+    files = [file for label, file in find_files(run / ROLLOUTS).items() if step_of(label) is not None]
     if not files:
         raise DemonstrationFileError(f"{run} holds no rollouts of steps: name the directory of a run")
     as_sampled = same_tokenizer(run / "model", model)

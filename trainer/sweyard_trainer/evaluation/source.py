@@ -12,7 +12,9 @@ from sweyard_trainer.evaluation.predictions import prediction_files, write_predi
 from sweyard_trainer.evaluation.verifier import verifier_scores
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.rollout.pool import WorkerPool
-from sweyard_trainer.rollout.record import AttemptLog
+from sweyard_trainer.rollouts.files import ROLLOUTS, evaluation_label
+from sweyard_trainer.rollouts.journal import Journal
+from sweyard_trainer.rollouts.sealed import seal
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -68,14 +70,18 @@ async def _run_attempts(
     await pool.announce(evaluation.plans)
     attempts: list[Trajectory] = []
     tasks = [asyncio.create_task(pool.run(plan)) for plan in evaluation.plans]
+    place = evaluation.storage / ROLLOUTS / evaluation_label(evaluation.label, evaluation.source)
+    journal = Journal(place)
     try:
-        with AttemptLog(evaluation.storage / "rollouts" / f"eval-{evaluation.name}.jsonl") as records:
-            for finished in asyncio.as_completed(tasks):
-                attempt = await finished
-                records.write(attempt)
-                attempts.append(attempt)
-                on_attempt(attempt)
+        for finished in asyncio.as_completed(tasks):
+            attempt = await finished
+            journal.write(attempt)
+            attempts.append(attempt)
+            on_attempt(attempt)
+        await asyncio.to_thread(seal, place, attempts)
+        journal.forget(attempts)
     finally:
+        journal.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -152,10 +152,12 @@ class Learner:
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
         """Go back to the latest complete checkpoint: (step, extra), or None if there is none."""
         await self.settle_checkpoint()
+        name = await asyncio.to_thread(self._checkpoints.latest)
+        return None if name is None else await self.load(name)
+
+    async def load(self, name: str) -> tuple[int, dict[str, Any]]:
+        """Go back to a complete checkpoint: (step, extra)."""
         store = self._checkpoints
-        name = await asyncio.to_thread(store.latest)
-        if name is None:
-            return None
         state = await asyncio.to_thread(store.read_state, name)
         self._phase = phase_of(state.phase, self._spec) if state.phase else None
         self._updates = state.updates

@@ -1,5 +1,6 @@
 """The policy phase: a step's rollouts, then its update, while which the rollouts of later steps may go on."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.metrics import prefixed, rollout_metrics
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.rollout.backlog import StepRollouts
-from sweyard_trainer.rollout.record import AttemptLog
 from sweyard_trainer.rollout.rules import stream_rules
 from sweyard_trainer.rollout.stream import RolloutStream
 from sweyard_trainer.rollout.verification import TaskVerifier
+from sweyard_trainer.rollouts.files import ROLLOUTS, UNDER_WAY, step_label
+from sweyard_trainer.rollouts.journal import Journal
+from sweyard_trainer.rollouts.sealed import seal
 from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -32,7 +35,9 @@ class Policy:
     def __init__(self, life: Life) -> None:
         self._life = life
         self._teaches = group_signal(life.spec.algorithm, life.spec.rollout.max_response_tokens)
+        self._rollouts = life.run.storage / ROLLOUTS
         self._stream: RolloutStream | None = None
+        self._journal: Journal | None = None
 
     async def step(self) -> dict[str, float]:
         """One step; its figures. Raises NoSignalError, NoTasksError, NothingToTrainError."""
@@ -59,6 +64,8 @@ class Policy:
         """Cancel what is under way; a checkpoint knows it."""
         if self._stream is not None:
             await self._stream.close()
+        if self._journal is not None:
+            self._journal.close()
 
     async def _train(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
         """A batch of which nothing can be trained is a step without an update, but not time and again."""
@@ -75,19 +82,19 @@ class Policy:
         """The step's rollouts, written to a file of its own."""
         life = self._life
         steps_left = life.spec.steps - life.state.step
-        with AttemptLog(life.run.storage / "rollouts" / f"step-{number:06d}.jsonl") as log:
-            stream = self._under_way()
-            rollouts = await life.stop.or_else(stream.collect(number, life.state.weight_version, steps_left))
-            for attempt in rollouts.attempts:
-                log.write(attempt)
+        stream, journal = self._under_way()
+        rollouts = await life.stop.or_else(stream.collect(number, life.state.weight_version, steps_left))
+        await asyncio.to_thread(seal, self._rollouts / step_label(number), rollouts.attempts, rollouts.groups)
+        journal.forget(rollouts.attempts)
         if steps_left == 1:
             await self.close()
         return rollouts
 
-    def _under_way(self) -> RolloutStream:
+    def _under_way(self) -> tuple[RolloutStream, Journal]:
         """Made by the first step, when the state of an earlier life is taken over."""
-        if self._stream is None:
+        if self._stream is None or self._journal is None:
             life, pool = self._life, self._life.run.pool
+            self._journal = Journal(self._rollouts / UNDER_WAY, life.backlog.attempts)
             tasks = {task.id: task for task in life.run.train_tasks}
             verifier = TaskVerifier(pool, life.cursor, life.state.verified)
             self._stream = RolloutStream(
@@ -97,10 +104,15 @@ class Policy:
                 pool,
                 stream_rules(life.spec),
                 verifier=verifier if life.spec.reward.verify_tasks else None,
-                on_attempt=life.run.progress.attempt_done,
+                on_attempt=self._attempt_ended,
             )
             pool.occupancy.idle_fraction()  # what was before does not count
-        return self._stream
+        return self._stream, self._journal
+
+    def _attempt_ended(self, attempt: Trajectory) -> None:
+        assert self._journal is not None, "made with the stream"
+        self._journal.write(attempt)
+        self._life.run.progress.attempt_done(attempt)
 
     def _count_silent_steps(self, with_signal: int) -> None:
         state, algorithm = self._life.state, self._life.spec.algorithm

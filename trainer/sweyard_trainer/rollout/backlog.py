@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sweyard_trainer.rollout.record import decode_trajectory, encode_trajectory
+from sweyard_trainer.gateway.wire import decode_trajectory, encode_trajectory
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -126,6 +126,12 @@ class Backlog:
     def ready(self) -> list[Group]:
         """Groups that wait to be trained, oldest first."""
         return [group for group in self._groups.values() if self._has_ended(group)]
+
+    @property
+    def attempts(self) -> list[Trajectory]:
+        """Those that have ended, of all open groups and of those dropped since the last batch."""
+        groups = (*self._groups.values(), *(group for _, group in self._dropped))
+        return [attempt for group in groups for attempt in group.attempts]
 
     def open(self, step: int, version: int, steps_left: int) -> list[Group]:
         """Step `step`, one of `steps_left`, begins under weights `version`.

@@ -1,0 +1,1 @@
+"""Recorded attempts on the terminal. Loads pyarrow, never torch."""

@@ -1,0 +1,141 @@
+"""Reading journals and sealed files alike, no more of them than is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.rollouts.codec import decode, decode_plain
+from sweyard_trainer.rollouts.files import JOURNAL, label_of_attempt
+from sweyard_trainer.rollouts.schema import SCHEMA, VERSION, VERSION_KEY
+from sweyard_trainer.trajectory import Trajectory
+
+
+class RolloutFormatError(SweyardError, ValueError):
+    """A file that is not of this version of sweyard, or damaged."""
+
+
+class NoSuchAttemptError(SweyardError, KeyError):
+    """No attempt of that id is recorded."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def read_attempts(path: Path) -> list[Trajectory]:
+    """All attempts of a file, in the order of their batch, or in which they ended. Raises RolloutFormatError."""
+    return [attempt for batch in iterate_batches(path) for attempt in decode(batch)]
+
+
+def read_attempt(path: Path, attempt_id: str) -> Trajectory:
+    """One attempt, whole. Raises NoSuchAttemptError, RolloutFormatError."""
+    [attempt] = decode(_find_row(path, attempt_id, SCHEMA.names))
+    return attempt
+
+
+def find_attempt(files: Mapping[str, Path], attempt_id: str) -> Path | None:
+    """The file that holds an attempt: of the step in which it began, or of a later one that trained it."""
+    own = label_of_attempt(attempt_id)
+    labels = [label for label in files if label == own] + [label for label in files if label != own]
+    return next((files[label] for label in labels if _holds(files[label], attempt_id)), None)
+
+
+def read_row(path: Path, attempt_id: str, columns: Sequence[str]) -> dict[str, Any]:
+    """Columns of one attempt, none of them its segments. Raises NoSuchAttemptError, RolloutFormatError."""
+    [row] = decode_plain(_find_row(path, attempt_id, columns), columns)
+    return row
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Some columns of all attempts; of a sealed file nothing else is read. Raises RolloutFormatError."""
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    return pa.Table.from_batches(iterate_batches(path, columns), schema)
+
+
+def iterate_batches(path: Path, columns: Sequence[str] = tuple(SCHEMA.names)) -> Iterator[pa.RecordBatch]:
+    """A few attempts at a time. Raises RolloutFormatError."""
+    return _journal_batches(path, columns) if path.suffix == JOURNAL else _sealed_batches(path, columns)
+
+
+def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Up to where it ends, in the middle of a record if its writer was killed, or is at it."""
+    with path.open("rb") as file:
+        try:
+            stream = pa.ipc.open_stream(file)
+        except pa.ArrowInvalid:
+            return
+        _refuse_other_version(path, stream.schema)
+        while True:
+            try:
+                batch = stream.read_next_batch()
+            except (StopIteration, pa.ArrowInvalid, OSError):
+                return
+            yield batch.select(list(columns))
+
+
+def _sealed_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with _open_sealed(path) as file:
+        for number in range(file.num_row_groups):
+            yield from _read_row_group(path, file, number, columns).to_batches()
+
+
+def _holds(path: Path, attempt_id: str) -> bool:
+    return attempt_id in read_columns(path, ["attempt_id"]).column(0).to_pylist()
+
+
+def _find_row(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.RecordBatch:
+    found = _row_of_journal if path.suffix == JOURNAL else _row_of_sealed
+    row = found(path, attempt_id, columns)
+    if row is None:
+        raise NoSuchAttemptError(f"{path} holds no attempt {attempt_id}")
+    return row
+
+
+def _row_of_journal(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.RecordBatch | None:
+    for batch in _journal_batches(path, list(dict.fromkeys([*columns, "attempt_id"]))):
+        if batch.column("attempt_id")[0].as_py() == attempt_id:
+            return batch.select(list(columns))
+    return None
+
+
+def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.RecordBatch | None:
+    with _open_sealed(path) as file:
+        for number in range(file.num_row_groups):
+            ids = _read_row_group(path, file, number, ["attempt_id"]).column(0).to_pylist()
+            if attempt_id in ids:
+                row = _read_row_group(path, file, number, columns).slice(ids.index(attempt_id), 1)
+                return row.combine_chunks().to_batches()[0]
+    return None
+
+
+def _open_sealed(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise _damaged(path) from error
+    _refuse_other_version(path, file.schema_arrow)
+    return file
+
+
+def _read_row_group(path: Path, file: pq.ParquetFile, number: int, columns: Sequence[str]) -> pa.Table:
+    try:
+        return file.read_row_group(number, list(columns)).select(list(columns))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> RolloutFormatError:
+    return RolloutFormatError(f"{path} is no rollout file: it is damaged, or another program's")
+
+
+def _refuse_other_version(path: Path, schema: pa.Schema) -> None:
+    found = (schema.metadata or {}).get(VERSION_KEY)
+    if found != VERSION:
+        of = "none" if found is None else found.decode(errors="replace")
+        raise RolloutFormatError(
+            f"{path} has version {of} of the rollout schema, and this sweyard reads {VERSION.decode()}: "
+            "read it with the version that wrote it"
+        )

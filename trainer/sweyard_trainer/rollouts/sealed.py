@@ -1,0 +1,71 @@
+"""The Parquet file of a step or an evaluation that is over, written whole: it is there, with all its rows, or not."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweyard_trainer.rollouts.codec import encode
+from sweyard_trainer.rollouts.files import SEALED
+from sweyard_trainer.rollouts.schema import SCHEMA
+from sweyard_trainer.trajectory import Trajectory
+
+ROW_GROUP_BYTES = 16 << 20
+"""Before compression. One attempt is found by reading one row group."""
+DICTIONARY_COLUMNS = ["task_id", "group_id", "outcome", "segments.list.element.weight_versions.list.element"]
+"""Those whose values repeat. Not floats: a dictionary may take numbers for one that have different bits."""
+PARTIAL = ".sealing"
+
+
+def seal(place: Path, attempts: Sequence[Trajectory], batch: Sequence[Sequence[Trajectory]] = ()) -> Path:
+    """Write `attempts` to `place` with the suffix of sealed files; a file of an earlier life gives way to it at once.
+
+    `batch` is what is trained on, in this order.
+    """
+    places = {
+        attempt.attempt_id: (group, index)
+        for group, members in enumerate(batch)
+        for index, attempt in enumerate(members)
+    }
+    target = place.with_name(f"{place.name}{SEALED}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(PARTIAL)
+    with partial.open("wb") as file:
+        _write_parquet(file, (_placed(encode(attempt), places.get(attempt.attempt_id)) for attempt in attempts))
+        os.fsync(file.fileno())
+    partial.replace(target)
+    _sync_directory(target.parent)
+    return target
+
+
+def _placed(row: pa.RecordBatch, place: tuple[int, int] | None) -> pa.RecordBatch:
+    for name, value in zip(("batch_group", "batch_index"), place or (), strict=False):
+        number = SCHEMA.get_field_index(name)
+        row = row.set_column(number, SCHEMA.field(number), pa.array([value], pa.int32()))
+    return row
+
+
+def _write_parquet(file: BinaryIO, rows: Iterable[pa.RecordBatch]) -> None:
+    """A row group is written when it is large enough, so that memory does not grow with the step."""
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=DICTIONARY_COLUMNS) as writer:
+        held: list[pa.RecordBatch] = []
+        held_bytes = 0
+        for row in rows:
+            held.append(row)
+            held_bytes += row.nbytes
+            if held_bytes >= ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(held, SCHEMA))
+                held, held_bytes = [], 0
+        if held:
+            writer.write_table(pa.Table.from_batches(held, SCHEMA))
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
