@@ -24,6 +24,7 @@ from benchmarks.figures import print_figures
 from benchmarks.prove.report import Section, write_section
 
 from sweyard_sandbox.tasks.command import parser, run
+from sweyard_trainer.rollouts.files import JOURNAL, ROLLOUTS, SEALED, UNDER_WAY, step_label
 from sweyard_trainer.rollouts.reading import read_attempts
 
 STEPS = 8
@@ -101,21 +102,32 @@ class Killable:
         """Live until `moment` and get signal `number` there; the exit code.
 
         The whole part of `moment` is the steps that are done (below 0: the warm-up is under way), the rest the share
-        of a step's time after the next one began.
+        of a step's time after the first attempt of the next one ended.
         """
         began = time.time()
         life = self.start()
         steps_done = int(moment // 1)
-        begins = self.output / (
-            f"rollouts/step-{steps_done + 1:06d}.jsonl" if steps_done >= 0 else "metrics/metrics.jsonl"
-        )
-        while not (begins.exists() and begins.stat().st_mtime >= began):
+        while not self._has_begun(steps_done + 1, began):
             assert life.poll() is None, self.last_words()
-            assert time.time() - began < DEADLINE_SECONDS, f"{begins} was not begun"
+            assert time.time() - began < DEADLINE_SECONDS, f"step {steps_done + 1} was not begun"
             time.sleep(0.01)
         time.sleep(moment % 1 * step_seconds)
         os.kill(life.pid, number)
         return life.wait(DEADLINE_SECONDS)
+
+    def _has_begun(self, step: int, since: float) -> bool:
+        """Whether this life has an attempt that began in the step, or all that it trains; of step 0 any figures."""
+        if step == 0:
+            return _is_of_now(self.output / "metrics" / "metrics.jsonl", since)
+        rollouts = self.output / ROLLOUTS
+        journal = rollouts / f"{UNDER_WAY}{JOURNAL}"
+        if _is_of_now(rollouts / f"{step_label(step)}{SEALED}", since):
+            return True
+        try:
+            began = [attempt.attempt_id.partition("/")[0] for attempt in read_attempts(journal)]
+        except FileNotFoundError:  # there is none between two steps
+            return False
+        return _is_of_now(journal, since) and str(step) in began
 
     def last_words(self) -> str:
         """The end of the log."""
@@ -147,6 +159,13 @@ class Killable:
         last = max((self.output / "weights").iterdir(), key=lambda version: int(version.name))
         (file,) = last.glob("*.safetensors")
         return file.read_bytes()
+
+
+def _is_of_now(path: Path, since: float) -> bool:
+    try:
+        return path.stat().st_mtime >= since
+    except FileNotFoundError:
+        return False
 
 
 def _of_the_clock(name: str) -> bool:
