@@ -18,6 +18,9 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
     console.print()
     if results.evaluations:
         console.print(figures_table(results.evaluations))
+        for figure in results.evaluations[-1].sources:
+            if figure.unverified:
+                console.print(f"without best@k in {figure.source}: {figure.unverified}", markup=False)
         if results.evaluations[-1].by_repository:
             console.print()
             console.print(repositories_table(results.evaluations[-1]))

@@ -101,8 +101,9 @@ def test_evaluations_come_from_the_summary_of_a_finished_run(make_run: MakeRun) 
 def test_several_attempts_and_repositories_are_told_on_the_page_and_on_the_terminal(
     make_run: MakeRun,
 ) -> None:
-    several = {"pass@1": 0.4, "pass@4": 0.75, "best@4": 0.625}
+    several: dict[str, Any] = {"pass@1": 0.4, "pass@4": 0.75, "best@4": 0.625}
     red, blue = report("red", **{"pass@4": 0.875}), report("blue", attempts=0, solved=0)
+    several["unverified"] = "2 tasks: there is no verifier"
     source = report("heldout", **several, repositories={"red": red, "blue": blue})
     summary = {"run": "named", "steps": 2, "evaluations": {"final": [source]}, "seconds": {}}
     run = make_run(summary=summary)
@@ -114,6 +115,7 @@ def test_several_attempts_and_repositories_are_told_on_the_page_and_on_the_termi
         assert "pass@4 75 %" in text
         assert "best@4 62.5 %" in text
         assert "pass@1" not in text
+        assert "2 tasks: there is no verifier" in text
         assert "pass@4 87.5 %" in text
         assert "By repository" in text or "by repository" in text
         assert "blue" in text

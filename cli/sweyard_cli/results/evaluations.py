@@ -23,6 +23,8 @@ class SourceFigure:
     """pass@1: tasks count alike. NaN without attempts."""
     of_several: tuple[tuple[str, float], ...] = ()
     """pass@k and best@k, by name, of more than one attempt at a task."""
+    unverified: str = ""
+    """Why tasks have no best@k, where some lack it."""
     repositories: tuple["SourceFigure", ...] = ()
     """The same by repository."""
     infra_failures: int = 0
@@ -81,6 +83,7 @@ def _from_report(report: Mapping[str, Any]) -> SourceFigure:
         **_numbers(str(report["source"]), report, int(report["solved"])),
         set_aside=len(aside),
         set_aside_cause=next(iter(aside.values()), ""),
+        unverified=str(report.get("unverified", "")),
         repositories=tuple(
             SourceFigure(**_numbers(name, figures, int(figures["solved"]))) for name, figures in repositories.items()
         ),

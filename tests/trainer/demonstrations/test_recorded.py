@@ -58,7 +58,7 @@ def test_rows_that_cannot_be_masked_are_named_and_counted_and_the_rest_go_on(
         f"refused: {path} row 2 is no JSON",
         f"refused: {path} row 3 has no `messages`: give a list of role and content",
         f"refused: {path} row 5 has no message of the assistant to learn",
-        "3 trajectories refused, 2 taken",
+        "trajectories: 3 refused, 2 taken",
     ]
 
 

@@ -35,7 +35,7 @@ class Recorded:
         for sentence in self.refused:
             logger.warning("refused: %s", sentence)
         if self.refused:
-            logger.warning("%d trajectories refused, %d taken", len(self.refused), len(self.segments))
+            logger.warning("trajectories: %d refused, %d taken", len(self.refused), len(self.segments))
         if not self.segments:
             first = f"; the first of {len(self.refused)} refused: {self.refused[0]}" if self.refused else ""
             raise DemonstrationFileError(f"there is no trajectory to learn from{first}")

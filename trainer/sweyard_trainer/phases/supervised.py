@@ -48,9 +48,11 @@ class Supervised:
         assert sft is not None, "mode sft without sft is refused when the config is resolved"
         number = life.state.step + 1
         began = time.monotonic()
-        life.run.progress.update(phase="sft", message=f"step {number}: reading trajectories")
+        if self._demonstrations is None:
+            life.run.progress.update(phase="sft", message="reading trajectories")
         demonstrations = await self._prepared()
-        life.run.progress.update(message=f"step {number}: training on {len(demonstrations)} trajectories")
+        message = f"step {number}: training on {len(demonstrations)} trajectories"
+        life.run.progress.update(phase="sft", message=message)
         batch = draw_batch(demonstrations, life.state.step, sft.batch_size, life.spec.seed)
         figures = await life.run.learner.sft_step(batch)
         return {**prefixed("train", figures), "time/train_seconds": time.monotonic() - began}
