@@ -86,6 +86,7 @@ def main() -> int:
     parser.add_argument("--allow-unisolated", action="store_true", help="run without namespaces where there are none")
     arguments = parser.parse_args()
     let_threads_sleep(os.environ)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # ray.init has no argument for it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         run_local(

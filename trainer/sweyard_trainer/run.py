@@ -34,6 +34,8 @@ async def run_training(
     check_custom_code(spec)
     with typed_storage_errors(environment.storage):
         await asyncio.to_thread(prepare_model, spec, environment.storage, environment.datasets)
+        if needs_ray(spec):
+            _connect_to_ray(environment)
         sink = None
         if environment.on_cluster:
             sink = ClusterStatus.in_cluster(environment.namespace, environment.run, environment.run_uid)

@@ -84,8 +84,9 @@ def test_a_data_set_that_is_not_there_is_the_users_fault(document: dict[str, Any
 
 
 def test_two_worker_processes_share_the_attempts_of_a_step(
-    document: dict[str, Any], datasets: Path, tmp_path: Path
+    document: dict[str, Any], datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")  # another cluster of the machine's user, which is none of ours
     spec = document["spec"] | {"steps": 1, "sandboxes": {"replicas": 4}, "warmup": {"steps": 1, "batchSize": 8}}
     spec |= {"rollout": spec["rollout"] | {"workers": 2, "maxConcurrent": 4}, "tasks": spec["tasks"] | {"eval": []}}
     run = runnable({**document, "spec": spec}, datasets, tmp_path / "run")
