@@ -24,7 +24,6 @@ from benchmarks.figures import print_figures
 from benchmarks.prove.report import Section, write_section
 
 from sweyard_sandbox.tasks.command import parser, run
-from sweyard_trainer.rollouts.files import JOURNAL, ROLLOUTS, SEALED, UNDER_WAY, step_label
 from sweyard_trainer.rollouts.reading import read_attempts
 
 STEPS = 8
@@ -102,32 +101,20 @@ class Killable:
         """Live until `moment` and get signal `number` there; the exit code.
 
         The whole part of `moment` is the steps that are done (below 0: the warm-up is under way), the rest the share
-        of a step's time after the first attempt of the next one ended.
+        of a step's time after the next one began.
         """
-        began = time.time()
+        began, log = time.time(), self.output.with_suffix(".log")
+        earlier_bytes = log.stat().st_size if log.exists() else 0
         life = self.start()
-        steps_done = int(moment // 1)
-        while not self._has_begun(steps_done + 1, began):
+        step = int(moment // 1) + 1
+        sign = f"step {step}: attempts under way" if step else "warmup: "
+        while sign.encode() not in log.read_bytes()[earlier_bytes:]:
             assert life.poll() is None, self.last_words()
-            assert time.time() - began < DEADLINE_SECONDS, f"step {steps_done + 1} was not begun"
+            assert time.time() - began < DEADLINE_SECONDS, f"no {sign!r} in {log}"
             time.sleep(0.01)
         time.sleep(moment % 1 * step_seconds)
         os.kill(life.pid, number)
         return life.wait(DEADLINE_SECONDS)
-
-    def _has_begun(self, step: int, since: float) -> bool:
-        """Whether this life has an attempt that began in the step, or all that it trains; of step 0 any figures."""
-        if step == 0:
-            return _is_of_now(self.output / "metrics" / "metrics.jsonl", since)
-        rollouts = self.output / ROLLOUTS
-        journal = rollouts / f"{UNDER_WAY}{JOURNAL}"
-        if _is_of_now(rollouts / f"{step_label(step)}{SEALED}", since):
-            return True
-        try:
-            began = [attempt.attempt_id.partition("/")[0] for attempt in read_attempts(journal)]
-        except FileNotFoundError:  # there is none between two steps
-            return False
-        return _is_of_now(journal, since) and str(step) in began
 
     def last_words(self) -> str:
         """The end of the log."""
@@ -159,13 +146,6 @@ class Killable:
         last = max((self.output / "weights").iterdir(), key=lambda version: int(version.name))
         (file,) = last.glob("*.safetensors")
         return file.read_bytes()
-
-
-def _is_of_now(path: Path, since: float) -> bool:
-    try:
-        return path.stat().st_mtime >= since
-    except FileNotFoundError:
-        return False
 
 
 def _of_the_clock(name: str) -> bool:
