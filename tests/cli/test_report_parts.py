@@ -21,8 +21,8 @@ from sweyard_cli.results.run_results import read_results
 numbers = st.floats(min_value=-1e9, max_value=1e9)
 
 
-def key(task: str, outcome: str, group: str = "g", num_messages: int = 2) -> AttemptKey:
-    return AttemptKey(Path(), 0, task, group, outcome, num_messages)
+def key(task: str, outcome: str, group: str = "g", num_turns: int = 2) -> AttemptKey:
+    return AttemptKey(Path(), "0", task, group, outcome, num_turns)
 
 
 @given(numbers, numbers)
@@ -128,7 +128,7 @@ def test_the_clearest_group_holds_both_ends() -> None:
         key("b", "solved", "g2"),
         key("b", "unsolved", "g2", 6),
     ]
-    assert [(k.outcome, k.num_messages) for k in clearest_group(keys)] == [("unsolved", 6), ("solved", 2)]
+    assert [(k.outcome, k.num_turns) for k in clearest_group(keys)] == [("unsolved", 6), ("solved", 2)]
 
 
 def test_where_all_attempts_are_alike_one_is_shown() -> None:

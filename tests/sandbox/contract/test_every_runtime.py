@@ -68,7 +68,7 @@ async def test_the_default_directory_is_the_tasks(sandbox: Sandbox) -> None:
     assert await sandbox.read("/testbed/a.txt") == await sandbox.read("a.txt") == b"hello\n"
     await sandbox.write("b.txt", b"beside")
     assert (await sandbox.run("cat b.txt", timeout_seconds=20)).output == b"beside"
-    assert (await sandbox.run("cat testbed/b.txt", timeout_seconds=20, cwd="/")).output == b"beside"
+    assert (await sandbox.run("cat /testbed/b.txt", timeout_seconds=20, cwd="/")).output == b"beside"
 
 
 @pytest.mark.parametrize(
