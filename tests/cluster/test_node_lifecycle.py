@@ -17,7 +17,7 @@ import pytest
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.network import command as system
 from sweyard_cluster.paths import ClusterPaths
-from sweyard_cluster.processes import PROC, identify, only_child
+from sweyard_cluster.processes import PROC, ProcessRecord, identify, only_child
 from sweyard_cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(900)]
@@ -39,14 +39,14 @@ def namespaces_of(pid: int) -> set[str]:
     return {os.readlink(PROC / str(pid) / "ns" / kind) for kind in ("net", "mnt", "pid", "uts", "ipc")}
 
 
-def processes_inside(namespaces: set[str]) -> list[int]:
-    """Those that are in all of them: the kernel gives the number of one that is gone to the next."""
+def processes_inside(namespaces: set[str]) -> list[ProcessRecord]:
+    """Those that are in all of them."""
     found = []
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if namespaces <= namespaces_of(int(entry.name)):
-                    found.append(int(entry.name))
+                if namespaces <= namespaces_of(int(entry.name)) and (record := identify(int(entry.name))):
+                    found.append(record)
     return found
 
 
@@ -84,13 +84,15 @@ def test_down_leaves_nothing_behind(command: Command, own_name: str, cluster_too
     host_namespaces = namespaces_of(os.getpid())
     of_nodes = [namespaces_of(pid) - host_namespaces for pid in first]
     assert [len(namespaces) for namespaces in of_nodes] == [5, 5]
-    assert all(map(processes_inside, of_nodes))
+    inside = [processes_inside(namespaces) for namespaces in of_nodes]
+    assert all(inside)
     before = traces_on_host(cluster_tool, paths, spec)
     assert {"links", "addresses", "routes", "nft", "cgroups", "processes", "files"} <= before.keys()
 
     command("down", "--name", own_name)
     assert traces_on_host(cluster_tool, paths, spec) == {}
-    assert not any(map(processes_inside, of_nodes))
+    # Not by their namespaces: the kernel gives the numbers of those that are gone to the next pod of any cluster.
+    assert [record for records in inside for record in records if identify(record.pid) == record] == []
 
 
 def connects(address: tuple[str, int]) -> bool:
