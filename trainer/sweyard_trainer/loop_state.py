@@ -12,7 +12,10 @@ class LoopState:
     """Steps of the main phase done."""
     weight_version: int = 0
     """0 untrained, then one more after the warm-up and after each step."""
+    warmup_step: int = 0
+    """Steps of the warm-up done."""
     warmed_up: bool = False
+    """The warm-up is over. Checkpoints of versions without `warmup_step` are from then or later."""
     cursor: dict[str, Any] = field(default_factory=dict)
     """See TaskCursor.state."""
     backlog: dict[str, Any] = field(default_factory=dict)
@@ -28,6 +31,11 @@ class LoopState:
     metrics_rows: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent by phase, over all lives."""
+
+    @property
+    def in_warmup(self) -> bool:
+        """Weights are between two versions: no engine has them."""
+        return self.warmup_step > 0 and not self.warmed_up
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""

@@ -67,9 +67,10 @@ class TensorBoardSink:
     that in one run the warm-up would be cut at the step from which the main phase goes on.
     """
 
-    def __init__(self, directory: Path, first_step: int) -> None:
-        """Steps of the main phase from `first_step` on are still to be done."""
+    def __init__(self, directory: Path, first_step: int, first_warmup_step: int) -> None:
+        """Steps from the first ones on, of the main phase and of the warm-up, are still to be done."""
         self._directory = directory
+        self._first_warmup_step = first_warmup_step
         self._main = self._writer(directory, first_step)
         self._warmup: SummaryWriter | None = None
 
@@ -84,8 +85,8 @@ class TensorBoardSink:
             self._warmup.close()
 
     def _warmup_writer(self) -> "SummaryWriter":
-        if self._warmup is None:  # one that does not end in a life begins anew in the next
-            self._warmup = self._writer(self._directory / "warmup", 0)
+        if self._warmup is None:  # a life after the warm-up opens none, which would hide what is there
+            self._warmup = self._writer(self._directory / "warmup", self._first_warmup_step)
         return self._warmup
 
     @staticmethod
@@ -119,15 +120,18 @@ class WandbSink:
 class Metrics:
     """All sinks as one."""
 
-    def __init__(self, storage: Path, logging: Logging, run_id: str, *, keep_rows: int, step: int) -> None:
-        """Go on after `step`, of which and of what came before `keep_rows` rows tell. Raises UnsupportedError."""
+    def __init__(
+        self, storage: Path, logging: Logging, run_id: str, *, keep_rows: int, step: int, warmup_step: int
+    ) -> None:
+        """Go on after these steps, of which and of what came before `keep_rows` rows tell. Raises UnsupportedError."""
         directory = storage / "metrics"
         directory.mkdir(parents=True, exist_ok=True)
         self._sinks: list[MetricsSink] = []
         if logging.wandb is not None:  # first, since it alone may be refused
             self._sinks.append(WandbSink(logging.wandb.project, logging.wandb.entity, run_id, directory))
         if logging.tensorboard:
-            self._sinks.append(TensorBoardSink(directory / "tensorboard", step + 1 if keep_rows else 0))
+            first_step = step + 1 if keep_rows else 0
+            self._sinks.append(TensorBoardSink(directory / "tensorboard", first_step, warmup_step + 1))
         self._jsonl = JsonlSink(directory / "metrics.jsonl", keep_rows)
         self._sinks.append(self._jsonl)
 

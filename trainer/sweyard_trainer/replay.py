@@ -111,7 +111,7 @@ def find_beginning(store: CheckpointStore, spec: TrainingRunSpec, step: int) -> 
     if spec.mode != "rl":
         raise ReplayError(f"this is a run of mode {spec.mode}: only steps of mode rl have rollouts")
     for saved in reversed(store.complete()):
-        if saved.step < step:
+        if saved.is_main and saved.step < step:
             state = store.read_state(saved.name)
             return Beginning(saved.name, state.phase, LoopState.from_dict(state.extra))
     if spec.warmup is not None:
@@ -169,7 +169,7 @@ async def _recorded_weights(published: Path, step: int, learner: Learner, store:
     """What the run had after `step`: as it published them, or from its checkpoint."""
     if is_complete(published):
         return published
-    saved = [checkpoint for checkpoint in store.complete() if checkpoint.step == step]
+    saved = [checkpoint for checkpoint in store.complete() if checkpoint.is_main and checkpoint.step == step]
     if not saved:
         return None
     await learner.load(saved[-1].name)

@@ -16,19 +16,20 @@ from sweyard_trainer.parts import Run
 from sweyard_trainer.phases.held_out import HeldOut
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.phases.policy import Policy
-from sweyard_trainer.phases.saving import CheckpointKeeper
+from sweyard_trainer.phases.saving import WARMUP_SECONDS_AT_STAKE, CheckpointKeeper
 from sweyard_trainer.phases.supervised import Supervised
 
 
 class TrainingLoop:
     """One life of a run, from its start or its last checkpoint."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, warmup_seconds_at_stake: float = WARMUP_SECONDS_AT_STAKE) -> None:
+        """A crash in the warm-up costs no more than `warmup_seconds_at_stake` of its steps."""
         self._run = run
         self._spec = run.spec
         self._life = Life(run)
-        self._checkpoints = CheckpointKeeper(self._life)
-        self._supervised = Supervised(self._life)
+        self._checkpoints = CheckpointKeeper(self._life, warmup_seconds_at_stake)
+        self._supervised = Supervised(self._life, self._checkpoints)
         self._policy = Policy(self._life)
         self._held_out = HeldOut(self._life)
 
@@ -54,7 +55,7 @@ class TrainingLoop:
         except StoppedError as error:
             await self._checkpoints.save()
             await self._checkpoints.finish()
-            raise StoppedError(f"stopped after step {self._life.state.step}") from error
+            raise StoppedError(f"stopped {self._life.position()}") from error
         finally:
             await self._policy.close()
             await self._life.close()
@@ -68,7 +69,8 @@ class TrainingLoop:
         await self._run.learner.start()
         await self._checkpoints.load()
         await self._run.pool.start()
-        await self._life.sync_weights()
+        if not self._life.state.in_warmup:  # weights that are no version yet; nothing samples before they are
+            await self._life.sync_weights()
 
     async def _warm_up(self) -> None:
         if await self._supervised.warm_up():

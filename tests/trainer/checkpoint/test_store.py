@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from sweyard_trainer.atomic_directory import COMPLETE, atomic_directory
-from sweyard_trainer.checkpoint.retention import Saved, superfluous
+from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.save import typed_checkpoint_errors
+from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.storage_errors import StorageFullError, StorageReadOnlyError
@@ -88,13 +89,39 @@ saved = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), max_size=12, u
 def test_the_last_ones_and_the_best_are_never_let_go(
     saved: list[tuple[int, int]], keep: int, best_first: list[int]
 ) -> None:
-    checkpoints = [Saved(step, again, f"{step}.{again}") for step, again in saved]
+    checkpoints = [Saved(True, step, again) for step, again in saved]
     kept = set(checkpoints) - set(superfluous(checkpoints, keep, best_first))
     steps = sorted({step for step, _ in saved})
     present = [step for step in best_first if step in steps]
     assert {checkpoint.step for checkpoint in kept} == set(steps[-keep:]) | set(present[:1])
     assert all(checkpoint.again == max(a for s, a in saved if s == checkpoint.step) for checkpoint in kept)
     assert len(kept) <= keep + 1
+
+
+def save_in_warmup(store: CheckpointStore, step: int) -> str:
+    name = store.begin(step, in_warmup=True)
+    store.commit(name, CheckpointState(step, "sft", step), keep=2, best_first=())
+    return name
+
+
+def test_of_the_warm_up_the_last_checkpoint_stays_until_the_main_phase_has_one(store: CheckpointStore) -> None:
+    assert [save_in_warmup(store, step) for step in (9, 10, 10)] == ["warmup-9", "warmup-10", "warmup-10.1"]
+    assert (store.latest(), left(store)) == ("warmup-10.1", ["warmup-10.1"])
+    with store.open(store.begin(0), "tensors", "wb") as stream:
+        stream.write(b"half")
+    assert store.latest() == "warmup-10.1"
+    save(store, 0)
+    assert left(store) == ["step-0"]
+    save(store, 1)
+    assert left(store) == ["step-0", "step-1"]
+
+
+def test_half_a_checkpoint_of_the_warm_up_is_rubbish(store: CheckpointStore) -> None:
+    with store.open(store.begin(3, in_warmup=True), "tensors", "wb") as stream:
+        stream.write(b"half")
+    assert store.latest() is None
+    save_in_warmup(store, 4)
+    assert left(store) == ["warmup-4"]
 
 
 @pytest.mark.parametrize("url", ["nowhere://bucket/run", "no-such-kind://x"])

@@ -16,6 +16,7 @@ from sweyard_api.training_run import TrainerStatus, TrainingRunSpec
 from sweyard_sandbox.errors import FailureReason, SweyardError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.parts import Run
 from sweyard_trainer.progress.reporter import ProgressReporter
 from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
@@ -87,11 +88,14 @@ class CountingLearner:
         self._world.event(f"weights {version}")
         return self._world.storage / "weights" / str(version)
 
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = ()) -> str:
-        self._world.event(f"checkpoint {step}")
+    async def save_checkpoint(
+        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+    ) -> str:
+        name = Saved(not in_warmup, step).name
+        self._world.event(f"checkpoint {name}")
         self.best_first = list(best_first)
         self._directory.mkdir(exist_ok=True)
-        path = self._directory / f"step-{step}"
+        path = self._directory / name
         path.write_text(json.dumps({"step": step, "extra": extra, "weights": self.weights}))
         return str(path)
 
@@ -101,10 +105,10 @@ class CountingLearner:
         return True
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        found = [json.loads(path.read_text()) for path in self._directory.glob("*")]
+        found = [saved for path in self._directory.glob("*") if (saved := Saved.parse(path.name))]
         if not found:
             return None
-        latest = max(found, key=lambda checkpoint: checkpoint["step"])
+        latest = json.loads((self._directory / max(found).name).read_text())
         self.weights = latest["weights"]
         return latest["step"], latest["extra"]
 

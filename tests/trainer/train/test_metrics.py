@@ -14,9 +14,24 @@ from sweyard_trainer.metrics import Metrics
 WARMUP_STEPS = 6
 
 
-def live(storage: Path, *rows: tuple[str, int, float], keep_rows: int = 0, step: int = 0, **logging: Any) -> int:
+@pytest.fixture(autouse=True)
+def _files_in_the_order_of_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard reads files by name, which within a second of one process ends in a count: its tenth comes first."""
+    from tensorboard.summary.writer import event_file_writer
+
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
+
+
+def live(
+    storage: Path,
+    *rows: tuple[str, int, float],
+    keep_rows: int = 0,
+    step: int = 0,
+    warmup_step: int = 0,
+    **logging: Any,
+) -> int:
     """One life of a run that writes (phase, step, loss); how many rows the file holds after it."""
-    metrics = Metrics(storage, Logging(**logging), "uid", keep_rows=keep_rows, step=step)
+    metrics = Metrics(storage, Logging(**logging), "uid", keep_rows=keep_rows, step=step, warmup_step=warmup_step)
     for phase, at, loss in rows:
         metrics.write(phase, at, {f"{phase}/loss": loss})
     metrics.close()
@@ -60,6 +75,17 @@ def test_a_warm_up_that_died_is_shown_once(tmp_path: Path) -> None:
     assert live(tmp_path, ("evaluation", 0, 0.5), *warmed_up(0.5)) == 1 + WARMUP_STEPS
     tensorboard = tmp_path / "metrics" / "tensorboard"
     assert shown(tensorboard) == {"evaluation/loss": [(0, 0.5)]}
+    assert shown(tensorboard / "warmup") == {"warmup/loss": [(step, 0.5) for _, step, _ in warmed_up(0.5)]}
+
+
+def test_a_warm_up_that_goes_on_is_shown_whole(tmp_path: Path) -> None:
+    """A checkpoint after its third step, and a death after its fifth."""
+    kept = [("evaluation", 0, 0.25), *warmed_up(0.5)[:3]]
+    live(tmp_path, *kept, *warmed_up(9.0)[3:5])
+    rows = live(tmp_path, *warmed_up(0.5)[3:], ("rl", 1, 1.0), keep_rows=len(kept), warmup_step=3)
+    assert rows == 1 + WARMUP_STEPS + 1
+    tensorboard = tmp_path / "metrics" / "tensorboard"
+    assert shown(tensorboard) == {"evaluation/loss": [(0, 0.25)], "rl/loss": [(1, 1.0)]}
     assert shown(tensorboard / "warmup") == {"warmup/loss": [(step, 0.5) for _, step, _ in warmed_up(0.5)]}
 
 

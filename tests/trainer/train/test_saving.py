@@ -54,7 +54,7 @@ async def test_the_best_evaluated_step_is_saved_and_kept(world: Any, make_life: 
     life.worker.run = graded
     await TrainingLoop(life.run).run()
     saved = [event for event in world.events if event.startswith("checkpoint")]
-    assert saved == ["checkpoint 0", "checkpoint 3", "checkpoint 6"]
+    assert saved == ["checkpoint step-0", "checkpoint step-3", "checkpoint step-6"]
     assert life.learner.best_first[0] == 3
     assert json.loads((world.storage / "progress.json").read_text())["bestCheckpointStep"] == 3
 
@@ -65,10 +65,10 @@ async def test_a_checkpoint_that_could_not_be_written_ends_the_life_and_is_told_
     life = make_life(world)
     begin = life.learner.save_checkpoint
 
-    async def lost(step: int, *arguments: Any) -> str:
+    async def lost(step: int, *arguments: Any, **options: Any) -> str:
         if step == 4:
             life.learner.failure = CheckpointError("the bucket is gone")
-        return await begin(step, *arguments)
+        return await begin(step, *arguments, **options)
 
     life.learner.save_checkpoint = lost
     with pytest.raises(CheckpointError, match="the bucket is gone"):

@@ -106,7 +106,7 @@ async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
     life.worker.run = stop_in_step_four
     with pytest.raises(StoppedError, match="after step 3"):
         await loop.run()
-    assert "checkpoint 3" in world.events
+    assert "checkpoint step-3" in world.events
     again = make_life(world)
     await TrainingLoop(again.run).run()
     assert again.learner.weights == weights

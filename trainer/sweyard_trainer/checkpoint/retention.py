@@ -1,27 +1,17 @@
 """Which checkpoints are let go: pure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-
-class Saved(NamedTuple):
-    """A complete checkpoint; later ones are greater."""
-
-    step: int
-    again: int
-    """How often its step had been saved before."""
-    name: str
+from sweyard_trainer.checkpoint.saved import Saved
 
 
 def superfluous(saved: Sequence[Saved], keep: int, best_first: Sequence[int]) -> list[Saved]:
     """All but the last `keep` steps and, beside them, the best one there is; of a step only what was saved last.
 
-    `best_first` are evaluated steps, the best first.
+    `best_first` are evaluated steps, the best first. Of the warm-up, which is only ever gone on with, the last one
+    stays, and none once a step of the main phase is there.
     """
-    newest = {checkpoint.step: checkpoint for checkpoint in sorted(saved)}
-    kept = set(sorted(newest)[-keep:]) | set([step for step in best_first if step in newest][:1])
-    return [
-        checkpoint
-        for checkpoint in sorted(saved)
-        if newest[checkpoint.step] != checkpoint or checkpoint.step not in kept
-    ]
+    main = {checkpoint.step: checkpoint for checkpoint in sorted(saved) if checkpoint.is_main}
+    steps = set(sorted(main)[-keep:]) | set([step for step in best_first if step in main][:1])
+    kept = {main[step] for step in steps} or set(sorted(saved)[-1:])
+    return [checkpoint for checkpoint in sorted(saved) if checkpoint not in kept]

@@ -1,12 +1,11 @@
-"""CheckpointStore: which checkpoints there are, on a volume or in object storage: `<root>/step-<n>`.
+"""CheckpointStore: which checkpoints there are, on a volume or in object storage: `<root>/step-<n>`, or `warmup-<n>`.
 
 Invariants: a checkpoint counts once it has the file COMPLETE, which is written last and removed first; a complete one
 is never written into, so a step that is saved again gets a name of its own (`step-<n>.1`); what else is called
-`step-...` is rubbish, whoever left it. Nothing is renamed, which object storage can only do by copying.
+`step-...` or `warmup-...` is rubbish, whoever left it. Nothing is renamed, which object storage can only do by copying.
 """
 
 import json
-import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -15,12 +14,11 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from sweyard_trainer.atomic_directory import COMPLETE, seal
-from sweyard_trainer.checkpoint.retention import Saved, superfluous
+from sweyard_trainer.checkpoint.retention import superfluous
+from sweyard_trainer.checkpoint.saved import Saved, may_be_ours
 from sweyard_trainer.errors import UnsupportedError
 
 STATE_FILE = "state.json"
-_NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
-_PREFIX = "step-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,7 @@ class CheckpointState:
     """All that is no tensor."""
 
     step: int
+    """Of the main phase, or of the warm-up."""
     phase: str | None
     """The optimizer's: `sft`, `rl`, or None before any update."""
     updates: int
@@ -56,16 +55,14 @@ class CheckpointStore:
         return Path(path) if self._is_local else str(self._files.unstrip_protocol(path))
 
     def latest(self) -> str | None:
-        """Name of the complete checkpoint with the highest step."""
+        """Name of the complete checkpoint that is furthest on."""
         saved = self.complete()
         return saved[-1].name if saved else None
 
     def complete(self) -> list[Saved]:
-        """Those that count, by ascending step."""
-        found = [(name, match) for name in self._names() if (match := _NAME.fullmatch(name))]
-        return sorted(
-            Saved(int(match[1]), int(match[2] or 0), name) for name, match in found if self.has(name, COMPLETE)
-        )
+        """Those that count, in the order of training."""
+        found = [saved for name in self._names() if (saved := Saved.parse(name))]
+        return sorted(saved for saved in found if self.has(saved.name, COMPLETE))
 
     def read_state(self, name: str) -> CheckpointState:
         """The non-tensor part."""
@@ -81,13 +78,15 @@ class CheckpointStore:
         """Whether a checkpoint has this file."""
         return bool(self._files.exists(f"{self._path}/{name}/{file}"))
 
-    def begin(self, step: int) -> str:
+    def begin(self, step: int, *, in_warmup: bool = False) -> str:
         """Clear what earlier writers left half done; the name under which to write."""
         complete = self.complete()
         for rubbish in set(self._names()) - {saved.name for saved in complete}:
-            if rubbish.startswith(_PREFIX):
+            if may_be_ours(rubbish):
                 self.remove(rubbish)
-        name = _name(step, again=max((saved.again + 1 for saved in complete if saved.step == step), default=0))
+        position = (not in_warmup, step)
+        before = [saved.again for saved in complete if (saved.is_main, saved.step) == position]
+        name = Saved(*position, again=max(before, default=-1) + 1).name
         self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
         return name
 
@@ -118,7 +117,3 @@ class CheckpointStore:
         if not self._files.isdir(self._path):
             return []
         return [str(path).rstrip("/").rsplit("/", 1)[-1] for path in self._files.ls(self._path, detail=False)]
-
-
-def _name(step: int, again: int) -> str:
-    return f"{_PREFIX}{step}.{again}" if again else f"{_PREFIX}{step}"

@@ -55,7 +55,7 @@ class RunWeights:
         self._run = run
         self._best_by = spec.checkpoint.best_by
         self._store = CheckpointStore(checkpoints or str(run / "checkpoints"))
-        self._names = {saved.step: saved.name for saved in self._store.complete()}
+        self._names = {saved.step: saved.name for saved in self._store.complete() if saved.is_main}
 
     def choose(self, *, step: int | None = None, best: bool = False) -> Chosen:
         """Of one step, of the checkpoint that solved most, or without either the latest. Raises ExportError."""

@@ -34,7 +34,9 @@ class FrozenPolicy:
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
         raise AssertionError("mode eval trains nothing")
 
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = ()) -> str:
+    async def save_checkpoint(
+        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+    ) -> str:
         raise AssertionError("mode eval has nothing to keep")
 
     async def settle_checkpoint(self, *, wait: bool = True) -> bool:

@@ -19,6 +19,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
 from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_errors
+from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.custom import load_group_filter
 from sweyard_trainer.errors import NothingToTrainError
@@ -127,16 +128,19 @@ class Learner:
             remove_directory(path)
         return target
 
-    async def save_checkpoint(self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = ()) -> str:
+    async def save_checkpoint(
+        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+    ) -> str:
         """Begin to save everything needed to go on exactly; where it will lie. Waits for the one before.
 
-        `extra` is the caller's own JSON-able state; for `best_first` see retention.superfluous. Once this returns,
-        training may go on. Raises as `settle_checkpoint` does; the last complete checkpoint stays usable.
+        `step` is one of the main phase, or of the warm-up; `extra` is the caller's own JSON-able state; for
+        `best_first` see retention.superfluous. Once this returns, training may go on. Raises as
+        `settle_checkpoint` does; the last complete checkpoint stays usable.
         """
         await self.settle_checkpoint()
         store = self._checkpoints
-        with typed_checkpoint_errors(store, f"step-{step}"):
-            name = await asyncio.to_thread(store.begin, step)
+        with typed_checkpoint_errors(store, Saved(not in_warmup, step).name):
+            name = await asyncio.to_thread(store.begin, step, in_warmup=in_warmup)
         state = CheckpointState(step, self._phase.name if self._phase else None, self._updates, dict(extra))
         save = CheckpointSave(store.root, name, state, self._spec.checkpoint.keep, tuple(best_first))
         await self._on_all("start_checkpoint", save)

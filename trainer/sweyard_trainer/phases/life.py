@@ -50,6 +50,13 @@ class Life:
         """So many rows of metrics.jsonl are of what the state knows."""
         return self._metrics.num_rows if self._metrics else 0
 
+    def position(self) -> str:
+        """Where it stands, in words that follow "stopped"."""
+        state, warmup = self.state, self.spec.warmup
+        if state.in_warmup and warmup is not None:
+            return f"in the warm-up after step {state.warmup_step} of {warmup.steps}"
+        return f"after step {state.step}"
+
     def resume(self, saved: Mapping[str, object] | None) -> None:
         """Take over what a checkpoint holds, and drop the metrics of steps that came after it."""
         if saved is not None:
@@ -59,7 +66,12 @@ class Life:
                 self.backlog.restore(self.state.backlog)
         run, state = self.run, self.state
         self._metrics = Metrics(
-            run.storage, self.spec.logging, run.run_id, keep_rows=state.metrics_rows, step=state.step
+            run.storage,
+            self.spec.logging,
+            run.run_id,
+            keep_rows=state.metrics_rows,
+            step=state.step,
+            warmup_step=state.warmup_step,
         )
         run.progress.resume(state)
 

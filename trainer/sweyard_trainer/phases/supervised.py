@@ -6,14 +6,16 @@ import time
 from sweyard_trainer.demonstrations.batches import draw_batch
 from sweyard_trainer.metrics import prefixed
 from sweyard_trainer.phases.life import Life
+from sweyard_trainer.phases.saving import CheckpointKeeper
 from sweyard_trainer.trajectory import Segment
 
 
 class Supervised:
     """Steps on demonstrations, which are made when the first of them needs them."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, checkpoints: CheckpointKeeper) -> None:
         self._life = life
+        self._checkpoints = checkpoints
         self._demonstrations: list[Segment] | None = None
 
     @property
@@ -22,7 +24,7 @@ class Supervised:
         return self._life.spec.mode == "rl" and self._life.spec.warmup is not None
 
     async def warm_up(self) -> bool:
-        """All steps of the warm-up; False if there is none to do."""
+        """All steps of the warm-up that are left; False if it is over, or there is none."""
         life, warmup = self._life, self._life.spec.warmup
         if not self.warms_up or warmup is None or life.state.warmed_up:
             return False
@@ -30,13 +32,15 @@ class Supervised:
         progress.update(phase="warmup", message="warm-up: preparing demonstrations")
         demonstrations = await self._prepared()
         progress.update(message=f"warm-up: {warmup.steps} steps on {len(demonstrations)} demonstrations")
-        for step in range(warmup.steps):
+        for step in range(life.state.warmup_step, warmup.steps):
             began = time.monotonic()
             batch = draw_batch(demonstrations, step, warmup.batch_size, life.spec.seed)
             figures = await life.run.learner.sft_step(batch)
+            life.state.warmup_step = step + 1
             life.write_metrics("warmup", step + 1, prefixed("warmup", figures))
             told = f"warm-up: step {step + 1} of {warmup.steps}, loss {figures['loss']:.3f}"
             progress.advance("warmup", 1, time.monotonic() - began, message=told)
+            await self._checkpoints.after_warmup_step()
             life.stop.heed()
         life.state.warmed_up = True
         life.state.weight_version += 1

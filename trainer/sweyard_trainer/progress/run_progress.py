@@ -42,8 +42,8 @@ class RunProgress:
         for name, seconds in state.seconds.items():
             self._phases[name].seconds = seconds
         self._phases["step"].done = state.step
-        if state.warmed_up:
-            self._phases["warmup"].done = self._phases["warmup"].total
+        warmup = self._phases["warmup"]
+        warmup.done = warmup.total if state.warmed_up else state.warmup_step
         for results in state.evaluations.values():
             self._phases["evaluation"].done += sum(result["attempts"] for result in results)
             self._metrics |= {f"eval/{result['source']}": _shown(result["solved_fraction"]) for result in results}
