@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -168,16 +168,36 @@ def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "stands"),
     [
-        ("checkpoints/step-0", "to go on from the last checkpoint: "),
-        ("checkpoints/step-0.0a1b2c3d.partial", "there is no checkpoint yet; to start from the beginning: "),
+        (["warmup-120"], "in the warm-up after step 120 of 400"),
+        (["warmup-120.1", "warmup-90"], "in the warm-up after step 120 of 400"),
+        (["step-0", "warmup-400"], "after the warm-up"),
+        (["step-9", "step-10.2", "step-11.0a1b2c3d.partial"], "after step 10"),
     ],
-    ids=["after the warm-up", "in the warm-up"],
+    ids=["in the warm-up", "twice in the warm-up", "after it", "in the steps"],
 )
-def test_a_stopped_run_tells_where_it_would_go_on(tmp_path: Path, kept: str, told: str) -> None:
-    (tmp_path / kept).mkdir(parents=True)
-    (tmp_path / kept / "COMPLETE").touch()
+def test_a_run_that_ended_early_tells_where_it_goes_on(tmp_path: Path, kept: Sequence[str], stands: str) -> None:
+    (tmp_path / "config.yaml").write_text("warmup: {steps: 400}")
+    for name in kept:
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        (tmp_path / "checkpoints" / name / "COMPLETE").touch()
+    assert f"stopped {stands}; to go on: {program()} run" in run("raise SystemExit(143)", tmp_path)[1]
+    crashed = run(CRASHES, tmp_path)[1]
+    assert f"the last checkpoint is {stands}; to go on from there: {program()} run" in crashed
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("{}", "there is no checkpoint yet; to start from the beginning: "),
+        ("checkpoint: {url: 's3://b/c'}", "to go on from the last checkpoint, if there is one: "),
+    ],
+    ids=["on the volume", "in a bucket"],
+)
+def test_a_run_whose_directory_has_no_checkpoint_says_so(tmp_path: Path, config: str, told: str) -> None:
+    (tmp_path / "config.yaml").write_text(config)
+    (tmp_path / "checkpoints" / "warmup-3").mkdir(parents=True)
     assert f"stopped; {told}{program()} run" in run("raise SystemExit(143)", tmp_path)[1]
 
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.program import program
 from sweyard_cli.ending import show_ending
+from sweyard_cli.local.position import last_position
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
+from sweyard_cli.results.files import CONFIG_FILE, read_config
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
 
@@ -21,10 +23,19 @@ def run_command(file: Path, output: Path) -> str:
     return f"{program()} run -f {file} --output {output}"
 
 
+def stopped_and_how_to_go_on(file: Path, output: Path) -> str:
+    """A stop saves what there is, so that the last checkpoint tells where the run stands."""
+    if (position := last_position(output)) is not None:
+        return f"stopped {position}; to go on: {run_command(file, output)}"
+    return f"stopped; {how_to_go_on(file, output)}"
+
+
 def how_to_go_on(file: Path, output: Path) -> str:
-    """The command, and where it begins: before the warm-up's end there is no checkpoint."""
-    if any((output / "checkpoints").glob("step-*[0-9]/COMPLETE")):
-        return f"to go on from the last checkpoint: {run_command(file, output)}"
+    """The command, and where it begins."""
+    if (position := last_position(output)) is not None:
+        return f"the last checkpoint is {position}; to go on from there: {run_command(file, output)}"
+    if read_config(output / CONFIG_FILE).get("checkpoint", {}).get("url"):
+        return f"to go on from the last checkpoint, if there is one: {run_command(file, output)}"
     return f"there is no checkpoint yet; to start from the beginning: {run_command(file, output)}"
 
 
@@ -42,7 +53,7 @@ def run_locally(
     with forwarded_signals(process, lambda text: console.print(text, markup=False)):
         follow(LocalRunSource(name, output, process), console, poll_seconds=poll_seconds, sleep=time.sleep)
     if process.is_stopped:
-        console.print(f"stopped; {how_to_go_on(file, output)}", markup=False)
+        console.print(stopped_and_how_to_go_on(file, output), markup=False)
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
