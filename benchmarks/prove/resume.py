@@ -100,17 +100,18 @@ class Killable:
     def end_at(self, moment: float, step_seconds: float, number: int) -> int:
         """Live until `moment` and get signal `number` there; the exit code.
 
-        The whole part of `moment` is the steps that are done (below 0: the warm-up is under way), the rest the share
-        of a step's time after the next one began.
+        The whole part of `moment` is the steps that are done (below 0: the first life's warm-up is under way), the
+        rest the share of a step's time after the next one began.
         """
         began, log = time.time(), self.output.with_suffix(".log")
-        earlier_bytes = log.stat().st_size if log.exists() else 0
-        life = self.start()
+        metrics = self.output / "metrics" / "metrics.jsonl"
         step = int(moment // 1) + 1
-        sign = f"step {step}: attempts under way" if step else "warmup: "
-        while sign.encode() not in log.read_bytes()[earlier_bytes:]:
+        told, sign = (log, f"step {step}: attempts under way") if step else (metrics, '"warmup"')
+        earlier_bytes = told.stat().st_size if told.exists() else 0
+        life = self.start()
+        while not told.exists() or sign.encode() not in told.read_bytes()[earlier_bytes:]:
             assert life.poll() is None, self.last_words()
-            assert time.time() - began < DEADLINE_SECONDS, f"no {sign!r} in {log}"
+            assert time.time() - began < DEADLINE_SECONDS, f"no {sign!r} in {told}"
             time.sleep(0.01)
         time.sleep(moment % 1 * step_seconds)
         os.kill(life.pid, number)
