@@ -109,6 +109,17 @@ def test_a_step_that_was_saved_again_is_taken_as_it_was_saved_last(
     assert weights_of(run, make_spec).choose(step=2).place == run / "checkpoints" / "step-2.1"
 
 
+def test_a_checkpoint_of_the_warm_up_is_to_go_on_with_and_no_result(
+    make_run: Callable[..., Path], make_spec: Any
+) -> None:
+    run = make_run([2])
+    store = CheckpointStore(str(run / "checkpoints"))
+    (run / "checkpoints" / store.begin(7, in_warmup=True) / COMPLETE).touch()
+    assert weights_of(run, make_spec).choose().place == run / "checkpoints" / "step-2"
+    with pytest.raises(ExportError, match="no checkpoint of step 7; there are checkpoints of 2"):
+        weights_of(run, make_spec).choose(step=7)
+
+
 def test_checkpoints_elsewhere_must_be_named(make_run: Callable[..., Path], make_spec: Any) -> None:
     run = make_run([2])
     with pytest.raises(ExportError, match=r"lie below s3://bucket/runs.*name it by --checkpoints"):

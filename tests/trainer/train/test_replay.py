@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sweyard_api.resolve import dump_config
+from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.loop_state import LoopState
@@ -127,6 +128,8 @@ async def test_what_a_replay_lacks_is_told(recorded: Recorded, make_spec: Callab
     with pytest.raises(NoBatchError, match="holds no step 4"):
         await replay_step(recorded.directory, 4, recorded.scratch)
     config.write_text(dump_config(make_spec(warmup={"steps": 2})))
+    CheckpointStore(str(recorded.directory / "checkpoints")).begin(0, in_warmup=True)
+    (recorded.directory / "checkpoints" / "warmup-0" / COMPLETE).touch()
     with pytest.raises(ReplayError, match=r"no checkpoint from before step 1 is left.*checkpoint.keep"):
         await replay_step(recorded.directory, 1, recorded.scratch)
     config.write_text(dump_config(make_spec(mode="sft", warmup={"steps": 2})))

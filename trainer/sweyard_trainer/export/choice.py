@@ -92,7 +92,7 @@ class RunWeights:
         if not versions:
             raise ExportError(f"{self._run} holds neither a checkpoint nor weights: has the run trained anything yet?")
         latest = max(versions, key=lambda path: int(path.name))
-        return Chosen(latest, f"weights of version {latest.name}: the run has no checkpoint")
+        return Chosen(latest, f"weights of version {latest.name}: the run has no checkpoint of a step")
 
     def _checkpoint(self, step: int, description: str) -> Chosen:
         name = self._names[step]
