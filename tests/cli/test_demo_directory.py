@@ -7,30 +7,62 @@ from typing import Any
 
 import pytest
 
-from sweyard_cli.demo.output import set_aside
+from sweyard_cli.demo.output import Claim
 from sweyard_cli.errors import UserError
-from sweyard_cli.local.lock import lock
+from sweyard_cli.local.lock import LOCK_FILE, is_locked, lock
 
 NOW = datetime(2026, 5, 4, 3, 2, 1)
 
 
-def test_an_earlier_demo_is_kept_under_another_name(tmp_path: Path) -> None:
-    output = tmp_path / "tiny"
+def earlier_demo(output: Path) -> Path:
     output.mkdir()
     (output / "summary.json").write_text("{}")
-    assert set_aside(output, NOW) == tmp_path / "tiny-20260504-030201"
-    assert not output.exists()
+    return output
+
+
+def test_an_earlier_demo_is_kept_under_another_name(tmp_path: Path) -> None:
+    output = earlier_demo(tmp_path / "tiny")
+    with Claim(output) as claim:
+        assert claim.set_aside(NOW) == tmp_path / "tiny-20260504-030201"
+        assert [path.name for path in output.iterdir()] == [LOCK_FILE]
+        assert is_locked(output)
     assert (tmp_path / "tiny-20260504-030201" / "summary.json").exists()
+    assert not is_locked(output)
 
 
 def test_the_first_demo_sets_nothing_aside(tmp_path: Path) -> None:
-    assert set_aside(tmp_path / "tiny", NOW) is None
+    with Claim(tmp_path / "runs" / "tiny") as claim:
+        assert claim.set_aside(NOW) is None
 
 
-def test_a_demo_that_is_running_is_left_alone(tmp_path: Path) -> None:
-    with lock(tmp_path), pytest.raises(UserError, match="a demo is running"):
-        set_aside(tmp_path, NOW)
-    assert tmp_path.exists()
+def test_a_demo_that_cannot_begin_renames_nothing(tmp_path: Path) -> None:
+    output = earlier_demo(tmp_path / "tiny")
+    with pytest.raises(UserError, match="bound to fail"), Claim(output):
+        raise UserError("bound to fail")
+    assert list(tmp_path.iterdir()) == [output]
+    assert (output / "summary.json").exists()
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["made ready", "running"])
+def test_a_demo_that_is_running_is_left_alone(tmp_path: Path, begun: bool) -> None:
+    """Wherever it runs: on a cluster there is no process here but the demo itself."""
+    output = earlier_demo(tmp_path / "tiny")
+    with Claim(output) as claim:
+        if begun:
+            claim.set_aside(NOW)
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(UserError, match="a demo is running"):
+            Claim(output)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_of_this_machine_is_left_alone(sweyard: Callable[..., Any], run_file: Path, tmp_path: Path) -> None:
+    output = earlier_demo(tmp_path / "tiny")
+    with lock(output):
+        result = sweyard("demo", "-f", run_file, "--output", output)
+    assert result.exit_code == 2
+    assert "a demo is running" in result.stderr
+    assert list(tmp_path.glob("tiny*")) == [output]
 
 
 def test_a_choice_that_cannot_work_is_refused_before_anything_is_moved(

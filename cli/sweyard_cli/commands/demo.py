@@ -3,7 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -49,25 +49,22 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-d", metavar="DIR", help="Where the run is kept.")] = OUTPUT,
 ) -> None:
     """Train a small model to repair code, and show what it learned. Run it in the checkout's root."""
-    from sweyard_cli.demo.dataset import make_demo_dataset
-    from sweyard_cli.demo.output import set_aside
-
     console = make_console()
     document = read_run(file)
     if cluster is not Cluster.NONE:
         check_choice(cluster, output, registry)
-    kept = set_aside(output, datetime.now())
-    console.print(f"[bold]A small model learns to repair Python code[/bold]: {TIMES[cluster]}, on two cores.")
-    if kept is not None:
-        console.print(f"an earlier demo is kept in {kept}", markup=False)
-    console.print("[bold]data set[/bold]: bugs put into real packages, each proved by the packages' own tests")
-    dataset = make_demo_dataset()
     if cluster is Cluster.NONE:
-        from sweyard_cli.demo.local import run_local_demo
+        raise typer.Exit(_here(document, file, output, console))
+    raise typer.Exit(_on_cluster(cluster, file, output, registry, console))
 
-        console.print(f"[bold]training[/bold]: output in {output}")
-        raise typer.Exit(run_local_demo(document, file, output, console))
-    raise typer.Exit(_on_cluster(cluster, file, dataset, output, registry, console))
+
+def make_dataset(cluster: Cluster, console: Console) -> Path:
+    """Its folder, with what is to be expected said before. Raises UserError."""
+    from sweyard_cli.demo.dataset import make_demo_dataset
+
+    console.print(f"[bold]A small model learns to repair Python code[/bold]: {TIMES[cluster]}, on two cores.")
+    console.print("[bold]data set[/bold]: bugs put into real packages, each proved by the packages' own tests")
+    return make_demo_dataset()
 
 
 def check_choice(cluster: Cluster, output: Path, registry: str) -> None:
@@ -77,16 +74,41 @@ def check_choice(cluster: Cluster, output: Path, registry: str) -> None:
     make_target(cluster.value, CHECKOUT.resolve(), output.parent, registry).check()
 
 
-def _on_cluster(cluster: Cluster, file: Path, dataset: Path, output: Path, registry: str, console: Console) -> int:
+def _here(document: dict[str, Any], file: Path, output: Path, console: Console) -> int:
+    from sweyard_cli.demo.local import run_local_demo
+    from sweyard_cli.demo.output import Claim
+
+    with Claim(output) as claim:
+        make_dataset(Cluster.NONE, console)
+        tell_kept(claim.set_aside(datetime.now()), console)
+    console.print(f"[bold]training[/bold]: output in {output}")
+    return run_local_demo(document, file, output, console)  # the trainer takes the lock itself
+
+
+def _on_cluster(cluster: Cluster, file: Path, output: Path, registry: str, console: Console) -> int:
     from sweyard_cli.demo.cluster import run_cluster_demo
+    from sweyard_cli.demo.output import Claim
     from sweyard_cli.ending import show_ending
     from sweyard_cli.results.files import write_config
 
-    final, look = run_cluster_demo(cluster.value, file, dataset, output, CHECKOUT.resolve(), registry, console)
-    if final.phase != "Succeeded":
-        console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
-        console.print(f"to look at it: {look}", markup=False)
-        return 1
-    write_config(output, read_run(output / "trainingrun.yaml"))
-    show_ending(output, console, [(look, "what is on the cluster"), *REMOVAL[cluster]])
+    with Claim(output) as claim:
+        dataset = make_dataset(cluster, console)
+
+        def begin() -> None:
+            tell_kept(claim.set_aside(datetime.now()), console)
+
+        checkout = CHECKOUT.resolve()
+        final, look = run_cluster_demo(cluster.value, file, dataset, output, checkout, registry, console, begin)
+        if final.phase != "Succeeded":
+            console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
+            console.print(f"to look at it: {look}", markup=False)
+            return 1
+        write_config(output, read_run(output / "trainingrun.yaml"))
+        show_ending(output, console, [(look, "what is on the cluster"), *REMOVAL[cluster]])
     return 0
+
+
+def tell_kept(kept: Path | None, console: Console) -> None:
+    """Where an earlier demo went, if there was one."""
+    if kept is not None:
+        console.print(f"an earlier demo is kept in {kept}", markup=False)

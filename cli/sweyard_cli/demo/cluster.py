@@ -1,7 +1,7 @@
 """`sweyard demo --cluster native|kind|existing`: the same TrainingRun under the operator on a real Kubernetes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,18 @@ POLL_SECONDS = 2.0
 
 
 def run_cluster_demo(
-    choice: str, file: Path, dataset: Path, output: Path, checkout: Path, registry: str, console: Console
+    choice: str,
+    file: Path,
+    dataset: Path,
+    output: Path,
+    checkout: Path,
+    registry: str,
+    console: Console,
+    begin: Callable[[], None],
 ) -> tuple[RunSnapshot, str]:
     """Cluster, images, chart, data set, run; what it wrote lies in `output` at the end, and how to look at its objects.
 
+    `begin` is called when all is ready, before anything is written to `output`.
     Raises UserError with a sentence where the choice cannot work, or a command fails.
     """
     target = make_target(choice, checkout, output.parent / ".demo", registry)
@@ -56,6 +64,7 @@ def run_cluster_demo(
         remove_earlier_run(commands, name)
         connection = connect(NAMESPACE, commands.environment.get("KUBECONFIG"))
         push_dataset(connection, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
+    begin()
     final = _run(commands, connection, run, output)
     with timed(console, "files of the run"):
         fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)

@@ -1,21 +1,51 @@
-"""The demo's directory: an earlier demo is never mixed with a new one."""
+"""The demo's directory: an earlier demo is never mixed with a new one, and no two are at work in it."""
 
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from sweyard_api.program import program
 from sweyard_cli.errors import UserError
-from sweyard_cli.local.lock import is_locked
+from sweyard_cli.local.lock import LOCK_FILE, is_locked, lock
 
 
-def set_aside(output: Path, now: datetime) -> Path | None:
-    """Move what an earlier demo left; where to, or None if there is nothing. Raises UserError if one is running."""
-    if not output.exists():
-        return None
-    if is_locked(output):
-        raise UserError(
-            f"{output}: a demo is running; look at it with `{program()} watch --output {output}`, or stop it"
-        )
-    kept = output.with_name(f"{output.name}-{now:%Y%m%d-%H%M%S}")
-    output.rename(kept)
-    return kept
+class Claim:
+    """The directory is this demo's from before anything is made, by the lock that a run of this machine takes.
+
+    What an earlier demo left stays in place until `set_aside`, so that a demo that cannot begin renames nothing.
+    """
+
+    def __init__(self, output: Path) -> None:
+        """Raises UserError if a demo is running in `output`."""
+        self._output = output
+        self._held = ExitStack()
+        self._lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._held.close()
+
+    def set_aside(self, now: datetime) -> Path | None:
+        """Move what an earlier demo left; where to, or None if there is nothing. Raises UserError."""
+        if {path.name for path in self._output.iterdir()} <= {LOCK_FILE}:
+            return None
+        kept = self._output.with_name(f"{self._output.name}-{now:%Y%m%d-%H%M%S}")
+        self._output.rename(kept)
+        self._lock()
+        return kept
+
+    def _lock(self) -> None:
+        """An earlier lock stays held: who opened its file before the move must not get it after."""
+        self._output.mkdir(parents=True, exist_ok=True)
+        if is_locked(self._output):
+            raise UserError(
+                f"{self._output}: a demo is running here, or on a cluster for this directory; wait for its end or stop "
+                f"it; one without a cluster is shown by `{program()} watch --output {self._output}`"
+            )
+        self._held.enter_context(lock(self._output))
