@@ -1,10 +1,8 @@
 """From a verified mutation to a Task, and from tasks to a data set's folder."""
 
-import compileall
 import gzip
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.mutation.find import Mutation
+from sweyard_sandbox.tasks.place import place_file, place_tree
 from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.statement import problem_statement
 from sweyard_sandbox.tasks.suite import Suite
@@ -77,20 +76,17 @@ def fault_context(mutation: Mutation, broken: str) -> dict[str, object]:
 
 
 def write_dataset(out: Path, tasks: Sequence[Task], sources: Sequence[Source], seed: int) -> None:
-    """Trees, image recipes, card, and last the tasks themselves: a folder with TASKS_FILE is complete."""
+    """Trees, image recipes, card, and last the tasks themselves: a folder with TASKS_FILE is complete.
+
+    What is there already and unchanged is not written again.
+    """
     with_pytest = {task.repository for task in tasks if task.grading.get("runner") == "pytest"}
     for source in sources:
-        tree = out / "trees" / source.name
-        shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(source.root, tree, ignore=shutil.ignore_patterns("__pycache__"))
-        compileall.compile_dir(tree, quiet=2)
-        recipe = out / "images" / source.name / "Dockerfile"
-        recipe.parent.mkdir(parents=True, exist_ok=True)
-        recipe.write_text(image_recipe(source.name, uses_pytest=source.name in with_pytest))
-    (out / "README.md").write_text(card(tasks, sources, seed))
-    partial = out / f"{TASKS_FILE}.partial"
-    partial.write_bytes(compressed(tasks))
-    partial.rename(out / TASKS_FILE)
+        place_tree(out / "trees" / source.name, source.root)
+        recipe = image_recipe(source.name, uses_pytest=source.name in with_pytest)
+        place_file(out / "images" / source.name / "Dockerfile", recipe.encode())
+    place_file(out / "README.md", card(tasks, sources, seed).encode())
+    place_file(out / TASKS_FILE, compressed(tasks))
 
 
 def image_recipe(package: str, *, uses_pytest: bool) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from sweyard_api.cache_root import cache_root
+from sweyard_sandbox.tasks.exclusive import exclusive
 from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
@@ -84,12 +85,22 @@ def run(arguments: argparse.Namespace) -> Path:
     kinds = frozenset(filter(None, arguments.kinds.split(",")))
     if unknown := kinds - set(DIFFICULTY):
         raise SourceError(f"--kinds: {sorted(unknown)} unknown; choose of {', '.join(DIFFICULTY)}")
+    if not any((arguments.package, arguments.repo, arguments.unseen_package)):
+        raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
+    cache: Path = arguments.cache
+    out: Path = arguments.out or cache / "datasets" / arguments.name
+    with _termination_as_exit(), exclusive(cache, lambda text: print(text, file=sys.stderr)):
+        count = _make(arguments, kinds, out)
+    print(f"{count} tasks in {out}")
+    return out
+
+
+def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path) -> int:
+    """How many tasks there are."""
     cache: Path = arguments.cache
     seen: list[Source] = [fetch_package(requirement, cache) for requirement in arguments.package]
     seen += [copy_repository(repository, cache) for repository in arguments.repo]
     unseen = [fetch_package(requirement, cache) for requirement in arguments.unseen_package]
-    if not seen and not unseen:
-        raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
     quotas = Quotas(
         train=arguments.train if seen else 0,
         heldout=arguments.heldout if seen else 0,
@@ -97,13 +108,10 @@ def run(arguments: argparse.Namespace) -> Path:
         practice=arguments.practice if seen else 0,
     )
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
-    out: Path = arguments.out or cache / "datasets" / arguments.name
     telling = Telling(sys.stderr, time.monotonic)
-    with _termination_as_exit():
-        tasks = make_dataset(out, seen, unseen, options, telling)
+    tasks = make_dataset(out, seen, unseen, options, telling)
     telling.end()
-    print(f"{len(tasks)} tasks in {out}")
-    return out
+    return len(tasks)
 
 
 @contextmanager

@@ -117,6 +117,19 @@ def test_same_seed_gives_the_same_bytes_whatever_the_jobs(work: Path, repositori
     assert one == three != other
 
 
+def test_a_data_set_that_is_complete_is_not_written_again(
+    dataset: Path, work: Path, repositories: tuple[Path, Path]
+) -> None:
+    """Runs may be reading it."""
+
+    def state() -> dict[Path, tuple[int, int]]:
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in [dataset, *dataset.rglob("*")]}
+
+    before = state()
+    make(work, *repositories)
+    assert state() == before
+
+
 def test_interrupted_making_goes_on_where_it_was(dataset: Path, work: Path, repositories: tuple[Path, Path]) -> None:
     lines = (dataset / "verified.jsonl").read_text().splitlines(keepends=True)
     half = dataset.parent / "half"
