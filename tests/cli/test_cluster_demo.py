@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -37,9 +38,6 @@ def install(directory: Path, name: str, script: str) -> None:
         pytest.param("kind", {"docker": "exit 1"}, r"no Docker engine answers", id="no engine"),
         pytest.param("kind", {"docker": "exit 0"}, r"kind is not installed", id="no kind"),
         pytest.param("kind", {"docker": "", "kind": "", "kubectl": ""}, r"helm is not installed", id="no helm"),
-        pytest.param("existing", {}, r"kubectl is not installed", id="no kubectl"),
-        pytest.param("existing", {"kubectl": ""}, r"helm is not installed: install it \(https://helm\.sh/", id="helm"),
-        pytest.param("existing", {"kubectl": "", "helm": ""}, r"needs REGISTRY", id="no registry"),
     ],
 )
 def test_a_choice_that_cannot_work_says_why_and_what_would(
@@ -50,6 +48,53 @@ def test_a_choice_that_cannot_work_says_why_and_what_would(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=sentence):
         make_target(choice, CHECKOUT, tmp_path, registry="").check()
+
+
+NO_ONE = 'printf "Please enter Username: "; echo "error: EOF" >&2; exit 1'
+"""kubectl with an empty standard input, and a user without credentials."""
+REFUSED = "echo noise >&2; echo 'The connection to the server 10.0.0.1:6443 was refused' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("programs", "registry", "lacking"),
+    [
+        pytest.param({}, "", ["kubectl is not installed", "helm is not installed", "REGISTRY is missing"], id="all"),
+        pytest.param({"kubectl": ""}, "r", [r"helm is not installed: install it \(https://helm\.sh/"], id="helm"),
+        pytest.param({"kubectl": "", "helm": ""}, "", ["REGISTRY is missing, .* REGISTRY=registry"], id="registry"),
+        pytest.param(
+            {"kubectl": REFUSED}, "", ["helm", "REGISTRY", r"reaches no cluster by .*: The .* refused$"], id="no answer"
+        ),
+        pytest.param({"kubectl": NO_ONE, "helm": ""}, "r", [r"has no credentials: .*use-context"], id="no credentials"),
+        pytest.param({"kubectl": "echo no; exit 1", "helm": ""}, "r", [r"may not create Custom"], id="not allowed"),
+        pytest.param({"kubectl": "exit 1", "helm": ""}, "r", [r"reaches no cluster by .*: it said nothing"], id="mute"),
+    ],
+)
+def test_all_that_an_existing_cluster_lacks_is_told_at_once(
+    programs: dict[str, str], registry: str, lacking: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, script in programs.items():
+        install(tmp_path, name, script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError) as raised:
+        make_target("existing", CHECKOUT, tmp_path, registry).check()
+    first, *told = str(raised.value).split("\n- ")
+    assert first == "CLUSTER=existing cannot work here yet:"
+    assert len(told) == len(lacking)
+    for sentence, pattern in zip(told, lacking, strict=True):
+        assert re.search(pattern, sentence)
+
+
+def test_an_existing_cluster_that_lacks_nothing_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kubectl", "helm"):
+        install(tmp_path, name, "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    make_target("existing", CHECKOUT, tmp_path, "registry.example.com/you").check()
+
+
+def test_a_program_that_would_ask_gets_no_answer_from_the_terminal(tmp_path: Path) -> None:
+    install(tmp_path, "asking", 'read -r name || { echo "no terminal" >&2; exit 1; }')
+    with pytest.raises(UserError, match="no terminal"):
+        Commands(Console(quiet=True), {"PATH": str(tmp_path)}).run(str(tmp_path / "asking"))
 
 
 KIND_SAYS = """

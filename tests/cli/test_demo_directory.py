@@ -66,8 +66,9 @@ def test_a_run_of_this_machine_is_left_alone(sweyard: Callable[..., Any], run_fi
 
 
 def test_a_choice_that_cannot_work_is_refused_before_anything_is_moved(
-    sweyard: Callable[..., Any], run_file: Path, tmp_path: Path
+    sweyard: Callable[..., Any], run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     output = tmp_path / "tiny"
     output.mkdir()
     result = sweyard("demo", "--cluster", "existing", "-f", run_file, "--output", output)  # no registry

@@ -27,11 +27,14 @@ class Commands:
     environment: Mapping[str, str]
 
     def run(self, *command: str, input_text: str | None = None, shown: bool = True) -> str:
-        """Standard output. Raises UserError with the end of what the program said if it fails."""
+        """Standard output. Its input is `input_text` and never the terminal, so that nothing asks there.
+
+        Raises UserError with the end of what the program said if it fails.
+        """
         if shown:
             self.console.print(f"[dim]$ {shlex.join(shorten(command))}[/dim]", highlight=False)
         done = subprocess.run(
-            command, input=input_text, capture_output=True, text=True, env=dict(self.environment), check=False
+            command, input=input_text or "", capture_output=True, text=True, env=dict(self.environment), check=False
         )
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip())[-_SHOWN_OUTPUT_CHARACTERS:]

@@ -55,6 +55,7 @@ def read_archive(commands: Commands, namespace: str) -> bytes:
     script = f"cd {STORAGE} && tar -cf - $(ls -d {' '.join(FILES)} 2>/dev/null)"
     done = subprocess.run(
         ["kubectl", "-n", namespace, "exec", READER, "--", "sh", "-c", script],
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         env=dict(commands.environment),
         check=False,

@@ -3,14 +3,18 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sweyard_cli.demo.cluster_commands import Commands, find_program
+from rich.console import Console
+
+from sweyard_cli.demo.cluster_commands import Commands, find_program, host_commands
+from sweyard_cli.demo.existing_cluster import missing_programs, refusal
 from sweyard_cli.errors import UserError
 
 CLUSTER_NAME = "demo"
@@ -134,13 +138,19 @@ class Existing:
     mounts_checkout: bool = False
 
     def check(self) -> None:
-        find_program("kubectl", f"{INSTALLATION['kubectl']}, and have a kubeconfig of the cluster")
-        find_program("helm", INSTALLATION["helm"])
+        if lacking := list(self._lacking(host_commands(Console(quiet=True)).environment)):
+            raise UserError("\n- ".join(["CLUSTER=existing cannot work here yet:", *lacking]))
+
+    def _lacking(self, environment: Mapping[str, str]) -> Iterator[str]:
+        kubectl = f"{INSTALLATION['kubectl']}, and have a kubeconfig of the cluster"
+        yield from missing_programs(environment, {"kubectl": kubectl, "helm": INSTALLATION["helm"]})
         if not self.registry:
-            raise UserError(
-                "CLUSTER=existing needs REGISTRY, a registry that you can push to and the cluster can pull from: "
+            yield (
+                "REGISTRY is missing, a registry that you can push to and the cluster can pull from: "
                 "make demo CLUSTER=existing REGISTRY=registry.example.com/you"
             )
+        if shutil.which("kubectl", path=environment.get("PATH")) and (why_not := refusal(environment)):
+            yield why_not
 
     def start(self, commands: Commands) -> Commands:
         commands.run("kubectl", "version")
