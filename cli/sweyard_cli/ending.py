@@ -30,7 +30,7 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
     console.print(f"curve   {output / CURVE_FILE}", markup=False)
     console.print(f"report  {output / REPORT_FILE} (open it in a browser)", markup=False)
     for number, (command, meaning) in enumerate(next_commands):
-        console.print(f"{'' if number else 'next':<8}{command}   # {meaning}", markup=False)
+        console.print(f"{'' if number else 'next':<8}{command}   # {meaning}", markup=False, soft_wrap=True)
 
 
 def figures_table(evaluations: Sequence[EvaluationFigures]) -> Table:

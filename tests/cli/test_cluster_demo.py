@@ -15,9 +15,10 @@ from rich.console import Console
 from sweyard_api.resolve import resolve
 from sweyard_cli.demo.cluster_commands import Commands, host_commands, shorten
 from sweyard_cli.demo.cluster_files import unpack
-from sweyard_cli.demo.cluster_install import chart_values, image_value, look_command
+from sweyard_cli.demo.cluster_install import chart_values, image_value
 from sweyard_cli.demo.cluster_run import SHORTER, shortened
 from sweyard_cli.demo.cluster_targets import host_paths, kind_config, make_target
+from sweyard_cli.demo.look import look_commands
 from sweyard_cli.errors import UserError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -124,17 +125,26 @@ def test_kind_that_makes_no_cluster_is_told_in_a_sentence(said: str, sentence: s
         make_target("kind", CHECKOUT, tmp_path, registry="").start(commands)
 
 
-def test_the_way_to_look_at_the_run_works_in_any_shell(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "arguments"),
+    [
+        (0, "get tr,rp,ic"),
+        (1, "describe tr tiny"),
+        (2, "logs -l sweyard.dev/run=tiny,sweyard.dev/component=trainer --all-containers --tail=-1"),
+    ],
+    ids=["objects", "conditions", "logs"],
+)
+def test_the_ways_to_look_at_the_run_work_in_any_shell(number: int, arguments: str, tmp_path: Path) -> None:
     """A kubectl that answers only where it finds the cluster, called with an environment that knows neither."""
     install(tmp_path, "kubectl", 'echo "$KUBECONFIG" "$@"')
-    told = look_command({"PATH": str(tmp_path), "KUBECONFIG": str(tmp_path / "of the demo")})
+    told, _ = look_commands({"PATH": str(tmp_path), "KUBECONFIG": str(tmp_path / "of the demo")}, "tiny")[number]
     done = subprocess.run(["sh", "-c", told], env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True)
-    assert done.stdout == f"{tmp_path}/of the demo -n sweyard-demo get tr,rp,ic\n"
+    assert done.stdout == f"{tmp_path}/of the demo -n sweyard-demo {arguments}\n"
 
 
 def test_an_existing_cluster_is_looked_at_as_the_shell_finds_it(tmp_path: Path) -> None:
     install(tmp_path, "kubectl", "")
-    assert look_command({"PATH": str(tmp_path)}) == f"{tmp_path}/kubectl -n sweyard-demo get tr,rp,ic"
+    assert look_commands({"PATH": str(tmp_path)}, "tiny")[0][0] == f"{tmp_path}/kubectl -n sweyard-demo get tr,rp,ic"
 
 
 def test_what_kubectl_and_helm_learn_is_kept_in_our_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A cluster that is not there, or does not want: one sentence, soon."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
 class FlickeringApi:
     """CustomObjectsApi of one run, whose server goes away and comes back."""
 
-    def __init__(self, answers: list[dict[str, Any] | client.ApiException]) -> None:
+    def __init__(self, answers: list[dict[str, Any] | client.ApiException], elsewhere: Sequence[str] = ()) -> None:
         self._answers = answers
+        self._elsewhere = elsewhere
 
     def get_namespaced_custom_object(
         self, group: str, version: str, namespace: str, plural: str, *_: Any, **__: Any
@@ -73,6 +75,13 @@ class FlickeringApi:
         if isinstance(answer, client.ApiException):
             raise answer
         return answer
+
+    def list_cluster_custom_object(self, group: str, version: str, plural: str, **_: Any) -> Any:
+        """Runs `tiny` and `other` of each namespace; `forbidden`: no right to list."""
+        if "forbidden" in self._elsewhere:
+            raise client.ApiException(status=403)
+        names = ("other", "tiny")
+        return {"items": [{"metadata": {"name": name, "namespace": n}} for n in self._elsewhere for name in names]}
 
 
 RUN = {"metadata": {"name": "tiny"}, "spec": {}, "status": {"phase": "Running", "step": 3, "totalSteps": 9}}
@@ -93,6 +102,22 @@ def test_a_run_that_was_never_seen_is_not_waited_for() -> None:
         ClusterRunSource(FlickeringApi([AWAY]), "team", "tiny").snapshot()
     with pytest.raises(UserError, match="does not exist"):
         ClusterRunSource(FlickeringApi([client.ApiException(status=404)]), "team", "tiny").snapshot()
+
+
+@pytest.mark.parametrize(
+    ("name", "elsewhere", "told"),
+    [
+        ("tiny", ["sweyard-demo"], r"in namespace sweyard-demo: say -n sweyard-demo$"),
+        ("tiny", ["b", "a"], r"in namespaces a, b: say -n a$"),
+        ("huge", ["sweyard-demo"], r"status -A` lists all$"),
+        ("tiny", ["forbidden"], r"status -A` lists all$"),
+    ],
+    ids=["one", "several", "none of that name", "no right to look"],
+)
+def test_a_run_in_another_namespace_is_found(name: str, elsewhere: list[str], told: str) -> None:
+    api = FlickeringApi([client.ApiException(status=404)], elsewhere)
+    with pytest.raises(UserError, match=told):
+        ClusterRunSource(api, "default", name).snapshot()
 
 
 @pytest.mark.parametrize(

@@ -98,13 +98,14 @@ def _on_cluster(cluster: Cluster, file: Path, output: Path, registry: str, conso
             tell_kept(claim.set_aside(datetime.now()), console)
 
         checkout = CHECKOUT.resolve()
-        final, look = run_cluster_demo(cluster.value, file, dataset, output, checkout, registry, console, begin)
+        final, looks = run_cluster_demo(cluster.value, file, dataset, output, checkout, registry, console, begin)
         if final.phase != "Succeeded":
             console.print(f"{final.phase}: {final.message}", style="bold", markup=False)
-            console.print(f"to look at it: {look}", markup=False)
+            for command, meaning in looks:
+                console.print(f"{command}   # {meaning}", markup=False, soft_wrap=True)
             return 1
         write_config(output, read_run(output / "trainingrun.yaml"))
-        show_ending(output, console, [(look, "what is on the cluster"), *REMOVAL[cluster]])
+        show_ending(output, console, [*looks, *REMOVAL[cluster]])
     return 0
 
 

@@ -55,7 +55,10 @@ def status(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
 ) -> None:
     """List the runs on the cluster: phase, step, reward, and what they wait for."""
+    from kubernetes import client
+
     from sweyard_cli.cluster.connection import connect
+    from sweyard_cli.cluster.elsewhere import told_elsewhere
     from sweyard_cli.cluster.runs import list_runs
 
     connection = connect(namespace)
@@ -63,7 +66,8 @@ def status(
     lines = [line for line in lines if name in (None, line.name)]
     where = "any namespace" if everywhere else f"namespace {connection.namespace}"
     if name is not None and not lines:
-        raise UserError(f"there is no TrainingRun {name} in {where}; `{program()} status -A` lists all")
+        others = told_elsewhere(client.CustomObjectsApi(connection.api_client), name)
+        raise UserError(f"there is no TrainingRun {name} in {where}; {others}")
     if output is Format.JSON:
         typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
     elif lines:

@@ -17,12 +17,12 @@ from sweyard_cli.demo.cluster_install import (
     NAMESPACE,
     chart_values,
     install_chart,
-    look_command,
     make_namespace,
     remove_earlier_run,
 )
 from sweyard_cli.demo.cluster_run import shortened
 from sweyard_cli.demo.cluster_targets import Target, make_target
+from sweyard_cli.demo.look import look_commands
 from sweyard_cli.view.cluster_source import ClusterRunSource
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.snapshot import RunSnapshot
@@ -41,10 +41,10 @@ def run_cluster_demo(
     registry: str,
     console: Console,
     begin: Callable[[], None],
-) -> tuple[RunSnapshot, str]:
+) -> tuple[RunSnapshot, list[tuple[str, str]]]:
     """Cluster, images, chart, data set, run; what it wrote lies in `output` at the end, and how to look at its objects.
 
-    `begin` is called when all is ready, before anything is written to `output`.
+    The ways to look are (command, what it shows). `begin` is called when all is ready and `output` is about to be used.
     Raises UserError with a sentence where the choice cannot work, or a command fails.
     """
     target = make_target(choice, checkout, output.parent / ".demo", registry)
@@ -68,7 +68,7 @@ def run_cluster_demo(
     final = _run(commands, connection, run, output)
     with timed(console, "files of the run"):
         fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
-    return final, look_command(commands.environment)
+    return final, look_commands(commands.environment, name)
 
 
 def bring_images(
@@ -93,5 +93,7 @@ def _run(commands: Commands, connection: Connection, run: Mapping[str, Any], out
     manifest.write_text(yaml.safe_dump(dict(run), sort_keys=False), encoding="utf-8")
     commands.run("kubectl", "-n", NAMESPACE, "apply", "-f", str(manifest))
     source = ClusterRunSource(CustomObjectsApi(connection.api_client), NAMESPACE, str(run["metadata"]["name"]))
-    commands.console.print(f"in another terminal: {look_command(commands.environment)}", style="dim", markup=False)
+    commands.console.print("in another terminal:", style="dim")
+    for command, meaning in look_commands(commands.environment, str(run["metadata"]["name"])):
+        commands.console.print(f"  {command}   # {meaning}", style="dim", markup=False, soft_wrap=True)
     return follow(source, commands.console, poll_seconds=POLL_SECONDS, sleep=time.sleep)

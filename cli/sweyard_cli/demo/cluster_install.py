@@ -1,9 +1,6 @@
 """Chart, data set and run on a cluster, by the commands that a user would type."""
 
 import json
-import os
-import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -74,12 +71,3 @@ def remove_earlier_run(commands: Commands, name: str) -> None:
     label = f"sweyard.dev/run={name}"
     for kind in ("pods", "persistentvolumeclaims"):
         commands.run("kubectl", "-n", NAMESPACE, "wait", kind, "-l", label, *waited, shown=False)
-
-
-def look_command(environment: Mapping[str, str]) -> str:
-    """What shows the run's objects from any shell, by the kubectl of the demo: its version is the cluster's."""
-    kubectl = shutil.which("kubectl", path=environment.get("PATH")) or "kubectl"
-    files = filter(None, environment.get("KUBECONFIG", "").split(os.pathsep))
-    where = os.pathsep.join(str(Path(file).absolute()) for file in files)
-    command = shlex.join([kubectl, "-n", NAMESPACE, "get", "tr,rp,ic"])
-    return f"KUBECONFIG={shlex.quote(where)} {command}" if where else command

@@ -7,7 +7,7 @@ from typing import Any
 from kubernetes import client
 
 from sweyard_api.constants import GROUP, VERSION
-from sweyard_api.program import program
+from sweyard_cli.cluster.elsewhere import told_elsewhere
 from sweyard_cli.cluster.sentences import UnreachableError, told_plainly
 from sweyard_cli.errors import UserError
 from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts, snapshot_of_trainer
@@ -39,7 +39,7 @@ class ClusterRunSource:
         run = self._get("trainingruns", self._name)
         if run is None:
             raise UserError(
-                f"TrainingRun {self._namespace}/{self._name} does not exist; `{program()} status -A` lists all"
+                f"TrainingRun {self._namespace}/{self._name} does not exist; {told_elsewhere(self._api, self._name)}"
             )
         pool_name = (run["spec"].get("sandboxes") or {}).get("poolRef") or self._name
         return snapshot_of_run(run, self._get("rolloutpools", pool_name))
