@@ -110,6 +110,15 @@ def test_an_estimate_is_told_as_fine_as_it_is(seconds: int, told: str) -> None:
     assert render_line(replace(RUNNING, remaining_seconds=seconds)).split(" · ")[-2] == f"{told} left"
 
 
+def test_work_that_is_done_has_no_time_left_while_it_ends() -> None:
+    ending = replace(DONE, phase="Running", remaining_seconds=0)
+    assert "left" not in render_line(ending)
+    console = Console(file=StringIO(), width=120)
+    console.print(render_panel(ending, [], 1.0))
+    assert isinstance(console.file, StringIO)
+    assert "left" not in console.file.getvalue()
+
+
 def test_a_terminal_gets_a_panel_with_all_that_is_known() -> None:
     counts = SandboxCounts(ready=4, claimed=3, starting=2, failed=1)
     state = replace(DONE, sandboxes=counts, stages={"ImagesReady": "True", "InferenceReady": "EnginesStarting"})

@@ -87,8 +87,8 @@ def render_line(snapshot: RunSnapshot) -> str:
     if snapshot.total_steps:
         parts.append(f"step {snapshot.step}/{snapshot.total_steps}")
     parts += [f"{label} {value}" for label, value in headline_metrics(snapshot)]
-    if snapshot.remaining_seconds is not None and not snapshot.is_finished:
-        parts.append(f"{told_remaining(snapshot.remaining_seconds)} left")
+    if snapshot.left_seconds is not None:
+        parts.append(f"{told_remaining(snapshot.left_seconds)} left")
     if snapshot.message:
         parts.append(snapshot.message)
     return " · ".join(parts)
@@ -111,8 +111,7 @@ def render_panel(snapshot: RunSnapshot, rewards: list[float], elapsed_seconds: f
         facts.add_row(label, value)
     if len(rewards) > 1:
         facts.add_row("reward so far", Text(sparkline(rewards), style="cyan"))
-    known = snapshot.remaining_seconds is not None and not snapshot.is_finished
-    left = f", {told_remaining(snapshot.remaining_seconds or 0)} left" if known else ""
+    left = "" if snapshot.left_seconds is None else f", {told_remaining(snapshot.left_seconds)} left"
     facts.add_row("time", f"{told_seconds(elapsed_seconds)}{left}")
     bar = Table.grid()  # a row of its own: the bar does not end its line
     bar.add_row(ProgressBar(total=100, completed=snapshot.progress_percentage, width=60))

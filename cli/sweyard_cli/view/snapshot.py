@@ -40,6 +40,11 @@ class RunSnapshot:
         """No further change is to be expected."""
         return self.phase in TERMINAL_PHASES
 
+    @property
+    def left_seconds(self) -> int | None:
+        """Time left, where it is known and there is any: what has done its work may still be ending."""
+        return None if self.is_finished or not self.remaining_seconds else self.remaining_seconds
+
 
 class RunSource(Protocol):
     """Where snapshots come from."""

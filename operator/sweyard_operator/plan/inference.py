@@ -35,7 +35,8 @@ def _serving(run: RunContext) -> Stage:
         return Stage(_KIND, True, Reason.EXTERNAL, f"the gateway serves from {inference.url}")
     if inference.placement == "colocated":
         return Stage(_KIND, True, Reason.COLOCATED, "the gateway serves; engines start inside the trainer's pods")
-    return Stage(_KIND, True, Reason.READY, f"{inference.replicas} engines and the gateway serve")
+    engines = "1 engine" if inference.replicas == 1 else f"{inference.replicas} engines"
+    return Stage(_KIND, True, Reason.READY, f"{engines} and the gateway serve")
 
 
 def _engines_wait(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stage | None:

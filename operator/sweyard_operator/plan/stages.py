@@ -32,7 +32,16 @@ def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
         return Stage(
             kind, False, Reason.IMAGE_PULL, f"ImageCache {name}: {degraded.get('message', '')}", lets_start=some
         )
-    return Stage(kind, False, Reason.PULLING, message)
+    return Stage(kind, False, Reason.PULLING, message + _told_bytes(cache))
+
+
+def _told_bytes(cache: Manifest) -> str:
+    """What has come so far, which moves while no image is whole yet."""
+    num_bytes = int((cache.get("status") or {}).get("bytes") or 0)
+    if num_bytes == 0:
+        return ""
+    told = f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.0f} MB"
+    return f" ({told} on disk)"
 
 
 def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:

@@ -82,3 +82,18 @@ def test_the_cache_goes_with_the_end_of_the_run_and_outlives_a_pause(make_world:
     world.settle()
     assert world.condition("Failed")["reason"] == "DeadlineExceeded"
     assert (IMAGE_CACHES, "demo") not in world.objects
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "told"),
+    [(0, "0 of 2 images are on their nodes"), (48e6, "nodes (48 MB on disk)"), (2.35e9, "nodes (2.4 GB on disk)")],
+    ids=["nothing yet", "some", "much"],
+)
+def test_images_on_their_way_are_told_with_what_came_of_them(make_world: Make, num_bytes: float, told: str) -> None:
+    world = make_world()
+    world.datasets = {"tiny": ("i:1", "i:2")}
+    world.settle()
+    ready = {"type": "Ready", "status": "False", "reason": "Pulling", "message": "0 of 2 images are on their nodes"}
+    world.objects[IMAGE_CACHES, "demo"]["status"] = {"total": 2, "bytes": int(num_bytes), "conditions": [ready]}
+    world.settle()
+    assert world.condition("ImagesReady")["message"].endswith(told)

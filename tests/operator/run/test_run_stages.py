@@ -53,6 +53,12 @@ def test_trainer_waits_for_engines_and_pool(make_world: Make) -> None:
     assert world.condition("TrainerReady")["message"] == "attempt 0 waits for SandboxesReady, InferenceReady"
 
 
+@pytest.mark.parametrize(("replicas", "engines"), [(1, "1 engine"), (2, "2 engines")])
+def test_engines_that_serve_are_counted(running: Make, replicas: int, engines: str) -> None:
+    world = running(inference={"replicas": replicas})
+    assert world.condition("InferenceReady")["message"] == f"{engines} and the gateway serve"
+
+
 def test_trainer_starts_when_all_is_ready(running: Make) -> None:
     world = running()
     assert world.names(JOBS) == ["demo-trainer-0"]

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_api.training_run import TrainerStatus
+from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
 from sweyard_trainer.progress.reporter import ProgressReporter, StatusUnavailableError
+from sweyard_trainer.progress.run_progress import RunProgress
+from sweyard_trainer.trajectory import Trajectory
+
+SOLVED = Trajectory("final/a/0", "a", "final/a", (), Outcome.SOLVED, 1.0)
 
 phases = st.fixed_dictionaries(
     {
@@ -95,3 +100,37 @@ async def test_the_share_done_never_goes_back(tmp_path: Path) -> None:
         reporter.update(progress_percentage=share)
     await reporter.flush()
     assert reporter.report.progress_percentage == 30
+
+
+@pytest.mark.parametrize(
+    ("expected", "told"),
+    [
+        (3, ["evaluation final: 0 of 3 attempts ended, 0 solved", "evaluation final: 1 of 3 attempts ended, 1 solved"]),
+        (1, ["evaluation final: 0 of 1 attempt ended, 0 solved", "evaluation final: 1 of 1 attempt ended, 1 solved"]),
+    ],
+    ids=["several", "one"],
+)
+async def test_an_evaluation_says_how_many_attempts_it_has_before_the_first_ends(
+    tmp_path: Path, expected: int, told: list[str]
+) -> None:
+    reporter = make_reporter(tmp_path, RecordingSink(), [0.0])
+    progress = RunProgress(reporter, {"step": Phase(8), "evaluation": Phase(3)}, 8)
+    progress.update(phase="evaluating", message="evaluation: final")
+    progress.attempts_begin("evaluation final", expected)
+    messages = [reporter.report.message]
+    progress.attempt_done(SOLVED)
+    await reporter.flush()
+    assert [*messages, reporter.report.message] == told
+
+
+async def test_a_step_whose_attempts_are_not_counted_beforehand_says_how_many_ended(tmp_path: Path) -> None:
+    reporter = make_reporter(tmp_path, RecordingSink(), [0.0])
+    progress = RunProgress(reporter, {"step": Phase(8), "evaluation": Phase(3)}, 8)
+    progress.attempts_begin("evaluation final", 3)
+    progress.update(phase="rl", message="step 1: attempts under way")
+    messages = []
+    for _ in range(2):
+        progress.attempt_done(SOLVED)
+        messages.append(reporter.report.message)
+    await reporter.flush()
+    assert messages == ["step 1: 1 attempt ended, 1 solved", "step 1: 2 attempts ended, 2 solved"]

@@ -64,6 +64,7 @@ class HeldOut:
             run_id=self._run.run_id,
             storage=self._run.storage,
         )
+        self._run.progress.attempts_begin(f"evaluation {label}, {name}", len(plans))
         began = time.monotonic()
         result = await evaluate_source(work, self._run.pool, self._run.progress.attempt_done)
         self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)

@@ -23,11 +23,12 @@ class RunProgress:
         self._metrics: dict[str, float] = {}
         self._attempts = 0
         self._solved = 0
+        self._expected = 0
 
     def update(self, **fields: Any) -> None:
         """Change fields of the report; figures of time follow by themselves."""
         if "phase" in fields:
-            self._attempts = self._solved = 0
+            self._attempts = self._solved = self._expected = 0
             logger.info("%s: %s", fields["phase"], fields.get("message", ""))
         self._reporter.update(
             total_steps=self._total_steps,
@@ -57,13 +58,23 @@ class RunProgress:
         self._phases[phase].seconds += seconds
         self.update(**fields)
 
+    def attempts_begin(self, what: str, expected: int) -> None:
+        """So many attempts of `what` begin; until the first ends, this alone says that there is work."""
+        self._attempts, self._solved, self._expected = 0, 0, expected
+        self.update(message=f"{what}: {self._told_attempts()}")
+
     def attempt_done(self, attempt: Trajectory) -> None:
         """One attempt of the step or evaluation under way ended."""
         self._attempts += 1
         self._solved += attempt.outcome is Outcome.SOLVED
         what = self._reporter.report.message.split(":")[0]
-        attempts = "1 attempt" if self._attempts == 1 else f"{self._attempts} attempts"
-        self.update(message=f"{what}: {attempts} ended, {self._solved} solved")
+        self.update(message=f"{what}: {self._told_attempts()}")
+
+    def _told_attempts(self) -> str:
+        """Of how many, where that is known beforehand."""
+        count = f"{self._attempts} of {self._expected}" if self._expected else f"{self._attempts}"
+        noun = "attempt" if (self._expected or self._attempts) == 1 else "attempts"
+        return f"{count} {noun} ended, {self._solved} solved"
 
     def step_done(self, step: int, figures: dict[str, float]) -> None:
         """A step was trained."""
