@@ -1,5 +1,6 @@
 """sweyard demo."""
 
+import shlex
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from sweyard_api.program import program
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 
@@ -58,13 +60,22 @@ def demo(
     raise typer.Exit(_on_cluster(cluster, file, output, registry, console))
 
 
-def make_dataset(cluster: Cluster, console: Console) -> Path:
+def make_dataset(cluster: Cluster, go_on: str, console: Console) -> Path:
     """Its folder, with what is to be expected said before. Raises UserError."""
     from sweyard_cli.demo.dataset import make_demo_dataset
 
     console.print(f"[bold]A small model learns to repair Python code[/bold]: {TIMES[cluster]}, on two cores.")
     console.print("[bold]data set[/bold]: bugs put into real packages, each proved by the packages' own tests")
-    return make_demo_dataset()
+    return make_demo_dataset(go_on)
+
+
+def demo_command(cluster: Cluster, file: Path, output: Path, registry: str) -> str:
+    """What begins this demo again: make's words where they can say it."""
+    if (file, output) == (EXAMPLE, OUTPUT):
+        words = ["make demo", *([f"CLUSTER={cluster}"] if cluster is not Cluster.NONE else [])]
+        return " ".join([*words, *([f"REGISTRY={shlex.quote(registry)}"] if registry else [])])
+    options = ["--cluster", cluster.value, "--file", str(file), "--output", str(output)]
+    return f"{program()} {shlex.join(['demo', *options, *(['--registry', registry] if registry else [])])}"
 
 
 def check_choice(cluster: Cluster, output: Path, registry: str) -> None:
@@ -79,7 +90,7 @@ def _here(document: dict[str, Any], file: Path, output: Path, console: Console) 
     from sweyard_cli.demo.output import Claim
 
     with Claim(output) as claim:
-        make_dataset(Cluster.NONE, console)
+        make_dataset(Cluster.NONE, demo_command(Cluster.NONE, file, output, ""), console)
         tell_kept(claim.set_aside(datetime.now()), console)
     console.print(f"[bold]training[/bold]: output in {output}")
     return run_local_demo(document, file, output, console)  # the trainer takes the lock itself
@@ -92,7 +103,7 @@ def _on_cluster(cluster: Cluster, file: Path, output: Path, registry: str, conso
     from sweyard_cli.results.files import write_config
 
     with Claim(output) as claim:
-        dataset = make_dataset(cluster, console)
+        dataset = make_dataset(cluster, demo_command(cluster, file, output, registry), console)
 
         def begin() -> None:
             tell_kept(claim.set_aside(datetime.now()), console)

@@ -2,15 +2,17 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sweyard_api.program import program
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_text
-from sweyard_cli.errors import UserError
+from sweyard_cli.errors import UserError, interrupted_making
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets of bug-repair tasks: make, check and push.")
@@ -34,6 +36,8 @@ def make(context: typer.Context) -> None:
         run(parsing.parse_args(context.args))
     except SourceError as error:
         raise UserError(str(error)) from error
+    except KeyboardInterrupt as interrupt:
+        raise interrupted_making(f"{program()} tasks make {shlex.join(context.args)}") from interrupt
 
 
 @app.command(

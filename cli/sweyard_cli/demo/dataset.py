@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from sweyard_cli.errors import UserError
+from sweyard_cli.errors import UserError, interrupted_making
 
 KINDS = (
     "equality,boundary,boolean_operator,not_added,arithmetic,identity,membership,extreme,boolean_literal,loop_exit,"
@@ -16,8 +16,11 @@ ARGUMENTS = (
 )
 
 
-def make_demo_dataset() -> Path:
-    """Its folder. What was verified by an earlier call is not verified again. Raises UserError."""
+def make_demo_dataset(go_on: str) -> Path:
+    """Its folder. What was verified by an earlier call is not verified again; `go_on` is the command that calls again.
+
+    Raises UserError.
+    """
     from sweyard_sandbox.tasks.command import parser, run
     from sweyard_sandbox.tasks.source import SourceError
 
@@ -25,3 +28,5 @@ def make_demo_dataset() -> Path:
         return run(parser(os.environ).parse_args(ARGUMENTS))
     except SourceError as error:
         raise UserError(f"the demo's data set cannot be made: {error}", exit_code=1) from error
+    except KeyboardInterrupt as interrupt:
+        raise interrupted_making(go_on) from interrupt

@@ -89,13 +89,17 @@ def run(arguments: argparse.Namespace) -> Path:
         raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
     cache: Path = arguments.cache
     out: Path = arguments.out or cache / "datasets" / arguments.name
-    with _termination_as_exit(), exclusive(cache, lambda text: print(text, file=sys.stderr)):
-        count = _make(arguments, kinds, out)
+    with _termination_as_exit(), exclusive(cache, lambda text: print(text, file=sys.stderr, flush=True)):
+        telling = Telling(sys.stderr, time.monotonic)
+        try:
+            count = _make(arguments, kinds, out, telling)
+        finally:
+            telling.end()
     print(f"{count} tasks in {out}")
     return out
 
 
-def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path) -> int:
+def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path, telling: Telling) -> int:
     """How many tasks there are."""
     cache: Path = arguments.cache
     seen: list[Source] = [fetch_package(requirement, cache) for requirement in arguments.package]
@@ -108,10 +112,7 @@ def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path) -> in
         practice=arguments.practice if seen else 0,
     )
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
-    telling = Telling(sys.stderr, time.monotonic)
-    tasks = make_dataset(out, seen, unseen, options, telling)
-    telling.end()
-    return len(tasks)
+    return len(make_dataset(out, seen, unseen, options, telling))
 
 
 @contextmanager
