@@ -13,6 +13,7 @@ import yaml
 from rich.console import Console
 
 from sweyard_api.resolve import resolve
+from sweyard_cli.demo.cluster import run_cluster_demo
 from sweyard_cli.demo.cluster_commands import Commands, host_commands, shorten
 from sweyard_cli.demo.cluster_files import unpack
 from sweyard_cli.demo.cluster_install import chart_values, image_value
@@ -123,6 +124,27 @@ def test_kind_that_makes_no_cluster_is_told_in_a_sentence(said: str, sentence: s
     commands = Commands(Console(quiet=True), {"PATH": str(tmp_path)})
     with pytest.raises(UserError, match=sentence):
         make_target("kind", CHECKOUT, tmp_path, registry="").start(commands)
+
+
+def test_a_cluster_that_does_not_start_begins_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what an earlier demo left stays where it is."""
+    for name, script in {"docker": "", "kubectl": "", "helm": "", "kind": '[ "$1" = get ] || exit 1'}.items():
+        install(tmp_path, name, script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    begun: list[str] = []
+    with pytest.raises(UserError, match="kind create cluster"):
+        run_cluster_demo(
+            "kind",
+            CHECKOUT / "examples/tiny/trainingrun.yaml",
+            tmp_path / "dataset",
+            tmp_path / "runs/tiny",
+            CHECKOUT,
+            "",
+            Console(quiet=True),
+            lambda: begun.append("run"),
+        )
+    assert not begun
+    assert not (tmp_path / "runs" / "tiny").exists()
 
 
 @pytest.mark.parametrize(
