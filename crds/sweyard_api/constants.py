@@ -44,6 +44,8 @@ STORAGE_MOUNT_PATH = "/var/lib/sweyard"
 CONFIG_MOUNT_PATH = "/etc/sweyard"
 DATASET_MOUNT_PATH = "/datasets"
 """A dataset ConfigMap NAME is mounted at /datasets/NAME, holding tasks.jsonl.gz."""
+DEMO_DATASET = "tiny"
+"""What `make demo` makes, and the first examples use."""
 
 GATEWAY_PORT = 8000
 """Sandboxes may reach this port: /v1/..., authorised by a session's own token."""

@@ -140,7 +140,7 @@ def test_flags_have_no_type_in_a_help(sweyard: Sweyard, command: str) -> None:
 
 def test_the_help_of_making_tasks_tells_its_defaults(sweyard: Sweyard) -> None:
     told = " ".join(sweyard("tasks", "make", "--help").stdout.split())
-    for default in ("train on (default: 60)", "(default: 20)", "trained on (default: 12)", "processes (default: "):
+    for default in ("train on (default: 60,", "(default: 20,", "trained on (default: 12,", "processes (default: "):
         assert default in told
 
 
@@ -167,7 +167,7 @@ MISUSES = {
     "unknown kind of bug": (["tasks", "make", "--name", "x", "--kinds", "typo"], "typo"),
     "make without a source": (["tasks", "make", "--name", "x"], "--package NAME==VERSION"),
     "make without a name": (["tasks", "make"], "--name"),
-    "check of no data set": (["tasks", "check", "nosuch"], "nosuch"),
+    "check of no data set": (["tasks", "check", "nosuch"], "sweyard tasks make --name nosuch --repo DIR`"),
 }
 
 

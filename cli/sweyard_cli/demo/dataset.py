@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from sweyard_api.constants import DEMO_DATASET
 from sweyard_cli.errors import UserError, interrupted_making
 
 KINDS = (
@@ -11,7 +12,7 @@ KINDS = (
 )
 """Bugs whose repair a model of a million parameters can infer from the line alone."""
 ARGUMENTS = (
-    *("--name", "tiny", "--package", "cachetools==6.2.0", "--package", "mistune==3.1.0"),
+    *("--name", DEMO_DATASET, "--package", "cachetools==6.2.0", "--package", "mistune==3.1.0"),
     *("--unseen-package", "toolz==1.0.0", "--train", "100", "--heldout", "40", "--unseen", "20", "--kinds", KINDS),
 )
 

@@ -15,9 +15,15 @@ from sweyard_api.cache_root import cache_root
 from sweyard_sandbox.tasks.exclusive import exclusive
 from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
+from sweyard_sandbox.tasks.sizes import USUAL, Kept, splits_of
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
 from sweyard_sandbox.tasks.telling import Telling
 
+SPLITS = {
+    "train": "tasks to train on",
+    "heldout": "tasks in other functions of the same packages",
+    "unseen": "tasks in the packages never trained on",
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -28,16 +34,9 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parsing.add_argument("--package", action="append", default=[], metavar="NAME==VERSION", help="train and heldout")
     parsing.add_argument("--repo", action="append", default=[], type=Path, metavar="DIR", help="train and heldout")
     parsing.add_argument("--unseen-package", action="append", default=[], metavar="NAME==VERSION", help="split unseen")
-    parsing.add_argument("--train", type=_count, default=60, help="tasks to train on (default: %(default)s)")
-    parsing.add_argument(
-        "--heldout",
-        type=_count,
-        default=20,
-        help="tasks in other functions of the same packages (default: %(default)s)",
-    )
-    parsing.add_argument(
-        "--unseen", type=_count, default=12, help="tasks in the packages never trained on (default: %(default)s)"
-    )
+    for split, meaning in SPLITS.items():
+        usual = f"(default: {USUAL[split]}, or what there is of it)"
+        parsing.add_argument(f"--{split}", type=_count, metavar="N", help=f"{meaning} {usual}")
     parsing.add_argument(
         "--practice",
         type=_count,
@@ -92,27 +91,23 @@ def run(arguments: argparse.Namespace) -> Path:
     with _termination_as_exit(), exclusive(cache, lambda text: print(text, file=sys.stderr, flush=True)):
         telling = Telling(sys.stderr, time.monotonic)
         try:
-            count = _make(arguments, kinds, out, telling)
+            kept = _make(arguments, kinds, out, telling)
         finally:
             telling.end()
-    print(f"{count} tasks in {out}")
+    print(f"{len(kept.tasks)} tasks in {out}: {splits_of(kept.tasks)}")
+    if kept.remark:
+        print(kept.remark)
     return out
 
 
-def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path, telling: Telling) -> int:
-    """How many tasks there are."""
+def _make(arguments: argparse.Namespace, kinds: frozenset[str], out: Path, telling: Telling) -> Kept:
     cache: Path = arguments.cache
     seen: list[Source] = [fetch_package(requirement, cache) for requirement in arguments.package]
     seen += [copy_repository(repository, cache) for repository in arguments.repo]
     unseen = [fetch_package(requirement, cache) for requirement in arguments.unseen_package]
-    quotas = Quotas(
-        train=arguments.train if seen else 0,
-        heldout=arguments.heldout if seen else 0,
-        unseen=arguments.unseen if unseen else 0,
-        practice=arguments.practice if seen else 0,
-    )
+    quotas = Quotas(arguments.train, arguments.heldout, arguments.unseen, arguments.practice)
     options = Options(arguments.seed, quotas, kinds, arguments.per_function, arguments.jobs)
-    return len(make_dataset(out, seen, unseen, options, telling))
+    return make_dataset(out, seen, unseen, options, telling)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sweyard_api.constants import DATASET_MOUNT_PATH, DEMO_DATASET
 from sweyard_api.program import program
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.errors import SweyardError, TaskFormatError
@@ -19,8 +20,6 @@ from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
 from sweyard_sandbox.tasks.task import Task
 
 HUB_SPLIT = "train"
-EXAMPLE_PACKAGE = "cachetools==6.2.0"
-"""Whose own tests pass, and cover enough for the maker's default numbers."""
 
 
 class DatasetError(SweyardError, ValueError):
@@ -73,13 +72,16 @@ def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
             return path
     if "/" in name:
         return None
-    looked = ", ".join(str(base / name) for base in base_directories)
-    raise DatasetError(f"dataset {name!r} is not in {looked}; make it, with a source: `{make_command(name)}`")
+    # What pods have mounted means nothing where there is no such folder.
+    looked = [str(base) for base in base_directories if base.exists() or base != Path(DATASET_MOUNT_PATH)]
+    raise DatasetError(f"there is no dataset {name!r} in {' or '.join(looked)}; {_how_to_make(name)}")
 
 
-def make_command(name: str) -> str:
-    """What makes a data set of that name."""
-    return f"{program()} tasks make --name {name} --package {EXAMPLE_PACKAGE}"
+def _how_to_make(name: str) -> str:
+    if name == DEMO_DATASET:
+        return "`make demo` makes it"
+    command = f"{program()} tasks make --name {name} --repo DIR"
+    return f"make it of a package whose tests pass: `{command}`, or with --package NAME==VERSION"
 
 
 def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:

@@ -19,10 +19,11 @@ from pathlib import Path
 from sweyard_sandbox.tasks.build import build_task, write_dataset
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
 from sweyard_sandbox.tasks.practice import practice_tasks
-from sweyard_sandbox.tasks.source import Source, SourceError
+from sweyard_sandbox.tasks.sizes import USUAL, Kept, Made, keep, share
+from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.suite import Suite, discover
 from sweyard_sandbox.tasks.task import Task
-from sweyard_sandbox.tasks.verify import Verdict, Work, prepare_worker, verify
+from sweyard_sandbox.tasks.verify import UNNOTICED, Verdict, Work, prepare_worker, verify
 
 HELDOUT_PERCENT = 25
 AHEAD_PER_JOB = 3
@@ -32,11 +33,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """How many tasks to make, over all packages of each kind."""
+    """How many tasks to make, over all packages of each kind; None for the usual number, or what there is of it."""
 
-    train: int = 60
-    heldout: int = 20
-    unseen: int = 12
+    train: int | None = None
+    heldout: int | None = None
+    unseen: int | None = None
     practice: int = 0
     """Not verified, for demonstrations only."""
 
@@ -54,22 +55,40 @@ class Options:
     jobs: int = 2
 
 
-def make_dataset(
-    out: Path, packages: list[Source], unseen: list[Source], options: Options, progress: Progress
-) -> list[Task]:
+def make_dataset(out: Path, packages: list[Source], unseen: list[Source], options: Options, progress: Progress) -> Kept:
     """Make tasks and write the data set to `out`: train and heldout (other functions) of `packages`, and `unseen`.
 
-    Raises SourceError where a package has no suite that passes, or yields fewer tasks than asked for.
+    Raises SourceError where a package has no suite that passes, or where there are fewer tasks than asked for.
     """
     tasks: list[Task] = []
+    remarks: list[str] = []
     for sources, splits in ((packages, ("train", "heldout")), (unseen, ("unseen",))):
-        for number, source in enumerate(sources):
-            quotas = {split: _share(getattr(options.quotas, split), number, len(sources)) for split in splits}
-            tasks += _tasks_of(out, source, quotas, options, {task.problem_statement for task in tasks}, progress)
+        if sources:
+            asked = {split: getattr(options.quotas, split) for split in splits}
+            kept = _kept_of(out, sources, asked, options, {task.problem_statement for task in tasks}, progress)
+            tasks += kept.tasks
+            remarks += filter(None, [kept.remark])
     for number, source in enumerate(packages):
-        tasks += _practice_of(source, _share(options.quotas.practice, number, len(packages)), tasks, options)
+        tasks += _practice_of(source, share(options.quotas.practice, number, len(packages)), tasks, options)
     write_dataset(out, tasks, [*packages, *unseen], options.seed)
-    return tasks
+    return Kept(tasks, "\n".join(remarks))
+
+
+def _kept_of(
+    out: Path,
+    sources: list[Source],
+    asked: dict[str, int | None],
+    options: Options,
+    seen: set[str],
+    progress: Progress,
+) -> Kept:
+    made: list[Made] = []
+    for number, source in enumerate(sources):
+        totals = {split: USUAL[split] if total is None else total for split, total in asked.items()}
+        quotas = {split: share(total, number, len(sources)) for split, total in totals.items()}
+        made.append(_tasks_of(out, source, quotas, options, seen, progress))
+        seen |= {task.problem_statement for task in made[-1].tasks}
+    return keep(made, asked, options.per_function)
 
 
 def _practice_of(source: Source, count: int, tasks: list[Task], options: Options) -> list[Task]:
@@ -89,13 +108,9 @@ def _practice_of(source: Source, count: int, tasks: list[Task], options: Options
     )
 
 
-def _share(total: int, number: int, parts: int) -> int:
-    return total // parts + (number < total % parts)
-
-
 def _tasks_of(
     out: Path, source: Source, quotas: dict[str, int], options: Options, seen: set[str], progress: Progress
-) -> list[Task]:
+) -> Made:
     suite = discover(source.root)
     progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
     mutations = candidates(source.root, suite, options)
@@ -105,6 +120,8 @@ def _tasks_of(
     counts: Counter[str] = Counter()
     per_function: Counter[str] = Counter()
     shown: set[str] = set()
+    tried: set[str] = set()
+    unnoticed = 0
     tasks: list[Task] = []
 
     def wanted(mutation: Mutation) -> bool:
@@ -112,7 +129,11 @@ def _tasks_of(
         return counts[split] < quotas[split] and per_function[mutation.place] < options.per_function
 
     for mutation, verdict in _verified(source, suite, mutations, options.jobs, journal, wanted):
-        if verdict.rejected or not wanted(mutation):
+        if not wanted(mutation):
+            continue
+        tried.add(mutation.key)
+        unnoticed += verdict.rejected == UNNOTICED
+        if verdict.rejected:
             continue
         split = split_of[mutation.place]
         task = build_task(source, suite, mutation, verdict, split)
@@ -124,12 +145,11 @@ def _tasks_of(
         per_function[mutation.place] += 1
         tasks.append(task)
         progress(f"{source.name}: " + ", ".join(f"{counts[split]}/{quotas[split]} {split}" for split in quotas))
-    if short := [split for split in quotas if counts[split] < quotas[split]]:
-        raise SourceError(
-            f"{source.name}: only {counts[short[0]]} of {quotas[short[0]]} {short[0]} tasks could be made; "
-            f"ask for fewer, allow more per function, or add a package"
-        )
-    return tasks
+    spared = sum(
+        mutation.key not in tried and counts[split_of[mutation.place]] < quotas[split_of[mutation.place]]
+        for mutation in mutations
+    )
+    return Made(source.name, quotas, tasks, unnoticed, len(tried) - len(tasks) - unnoticed, spared)
 
 
 def candidates(root: Path, suite: Suite, options: Options) -> list[Mutation]:

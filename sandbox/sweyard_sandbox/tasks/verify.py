@@ -25,6 +25,8 @@ RUN_CPU_SECONDS = 2
 MAX_COVERING_TESTS = 60
 MAX_FAIL_TO_PASS = 20
 MAX_PASS_TO_PASS = 10
+UNNOTICED = "survives"
+"""Why a mutation is rejected that no test fails with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
     outcomes = {test: (outcome, message) for test, outcome, message in red.records}
     failed = [test for test in tests if outcomes.get(test, ("missing", ""))[0] == "failed"]
     if not failed:
-        return Verdict(rejected="survives")
+        return Verdict(rejected=UNNOTICED)
     if missing := [test for test in tests if test not in outcomes]:
         return Verdict(rejected=f"{len(missing)} tests vanish")
     passed = [test for test in tests if outcomes[test][0] == "passed"][:MAX_PASS_TO_PASS]

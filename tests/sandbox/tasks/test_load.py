@@ -12,9 +12,8 @@ import pytest
 
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
-from sweyard_sandbox.tasks.command import parser
 from sweyard_sandbox.tasks.config_map import DatasetTooLargeError, to_config_map
-from sweyard_sandbox.tasks.load import EXAMPLE_PACKAGE, DatasetError, adapt_rows, load_tasks, make_command
+from sweyard_sandbox.tasks.load import DatasetError, adapt_rows, load_tasks
 from sweyard_sandbox.tasks.task import Task
 
 
@@ -75,7 +74,8 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ({"dataset": "absent"}, "sweyard tasks make --name absent --package cachetools=="),
+        ({"dataset": "absent"}, "no dataset 'absent' in .*; make it of .*sweyard tasks make --name absent --repo DIR"),
+        ({"dataset": "tiny"}, "`make demo` makes it"),
         ({"dataset": "./absent"}, "no such file"),
         ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
         ({"dataset": "demo", "repositories": ["x"]}, "leaves none"),
@@ -88,9 +88,10 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
         load_tasks(TaskSource(**source), [base])
 
 
-def test_the_command_told_for_an_absent_data_set_names_a_source() -> None:
-    arguments = parser({}).parse_args(make_command("absent").split()[3:])
-    assert (arguments.name, arguments.package) == ("absent", [EXAMPLE_PACKAGE])
+def test_an_absent_data_set_is_said_to_be_where_it_was_looked_for_and_not_where_only_pods_look(base: Path) -> None:
+    """A folder that the user named is told whether or not it is there."""
+    with pytest.raises(DatasetError, match=f"'absent' in {base / 'typo'} or {base}; "):
+        load_tasks(TaskSource(dataset="absent"), [base / "typo", Path("/datasets"), base])
 
 
 def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

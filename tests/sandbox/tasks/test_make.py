@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from sweyard_sandbox.tasks.check import check_tasks
 from sweyard_sandbox.tasks.command import parser, run
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.mutation.find import find_mutations
+from sweyard_sandbox.tasks.sizes import TooFewTasksError
 from sweyard_sandbox.tasks.source import SourceError, copy_repository
 from sweyard_sandbox.tasks.suite import discover
 from sweyard_sandbox.tasks.verify import Work, verify
@@ -223,9 +225,27 @@ def test_a_making_that_is_terminated_leaves_no_temporary_folder(
         assert not list(Path(temporary).glob("sweyard-*"))
 
 
-def test_too_few_tasks_is_an_error_not_a_smaller_data_set(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
-    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0])]
-    command += ["--train", "500", "--kinds", "boundary,equality"]
+def test_a_number_that_was_asked_for_is_met_or_the_numbers_that_can_be_had_are_told(
+    tmp_path: Path, repositories: tuple[Path, Path]
+) -> None:
+    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0]), "--kinds", "boundary,equality"]
 
-    with pytest.raises(SourceError, match="tasks could be made"):
-        run(parser({}).parse_args(command))
+    with pytest.raises(TooFewTasksError, match=r"and 500 train and 2 heldout are needed: of [0-9]+ bugs") as refusal:
+        run(parser({}).parse_args([*command, "--train", "500"]))
+    told = re.search("ask for (--train [0-9]+ --heldout [0-9]+)", str(refusal.value))
+    assert told is not None
+    assert not (tmp_path / "datasets" / "x" / "tasks.jsonl.gz").exists()
+    assert (run(parser({}).parse_args([*command, *told[1].split()])) / "tasks.jsonl.gz").exists()
+
+
+def test_without_a_number_what_was_proved_is_kept_and_why_it_is_not_more_is_told(
+    tmp_path: Path, repositories: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(parser({}).parse_args(["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0])]))
+
+    train, heldout = (len(load_tasks(TaskSource(dataset=str(out), split=split), [])) for split in ("train", "heldout"))
+    told = capsys.readouterr().out
+    assert f"{train + heldout} tasks in {out}: " in told
+    assert f"{train} train and {heldout} heldout rather than 60 train and 20 heldout: of " in told
+    assert 6 <= train < 60
+    assert heldout == max(2, train // 3)
