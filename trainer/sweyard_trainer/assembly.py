@@ -75,7 +75,7 @@ def make_demonstrations(spec: TrainingRunSpec, environment: Environment) -> list
     assert warmup is not None, "asked by the warm-up alone"
     if warmup.dataset is not None:
         recorded = Recorded()
-        take_chats(recorded, Path(warmup.dataset), renderer)
+        take_chats(recorded, Path(warmup.dataset).expanduser(), renderer)
         return recorded.checked()
     tasks = load_tasks(demonstrated_tasks(spec), environment.datasets)
     agent = make_agent(spec.agent)

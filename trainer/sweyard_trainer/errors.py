@@ -7,6 +7,10 @@ class UnsupportedError(SweyardError, ValueError):
     """The user asks for what cannot be done; the sentence names the field and the remedy."""
 
 
+class ModelUnreachableError(SweyardError):
+    """The hub does not answer, or is busy: another try may have the model."""
+
+
 class NothingToTrainError(SweyardError):
     """Every attempt of a batch is masked or failed for infrastructure's sake."""
 

@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from yaml import YAMLError
+
 from sweyard_api.cache_root import dataset_directories
+from sweyard_api.difference import differences
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.demonstrations.present import require_recorded
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
@@ -23,6 +27,9 @@ from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
+PARTS = ("model", "checkpoints", "weights", "rollouts", "metrics")
+"""What a run has once it is more than a config. The model comes first."""
+SHOWN_DIFFERENCES = 3
 
 
 class OutputTakenError(SweyardError, ValueError):
@@ -43,6 +50,7 @@ def run_local(
     SIGTERM or SIGINT, with a checkpoint taken.
     """
     spec = resolve(document["spec"])
+    require_recorded(spec)
     _claim_output(output, spec)
     prepare_model(spec, output.resolve(), datasets, (variables or {}).get("HF_TOKEN"))
     from sweyard_trainer.run import run_training  # imports PyTorch: what can be refused has been
@@ -103,15 +111,31 @@ def main() -> int:
 
 
 def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
-    """Write the resolved config, once; another one there means another run."""
+    """Write the resolved config, once; another one there means another run, unless that never had a model."""
     output.mkdir(parents=True, exist_ok=True)
     path, text = output / CONFIG_FILE, dump_config(spec)
-    if path.exists() and path.read_text(encoding="utf-8") != text:
-        raise OutputTakenError(f"{output} holds a run with another config: choose another --output, or remove it")
+    if _is_begun(output) and path.exists() and (known := path.read_text(encoding="utf-8")) != text:
+        raise OutputTakenError(
+            f"{output} holds a run with another config{_differing(known, text)}: choose another --output, or remove it"
+        )
     partial = path.with_suffix(".partial")
     with typed_storage_errors(output):
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
+
+
+def _is_begun(output: Path) -> bool:
+    return any((output / part).exists() for part in PARTS)
+
+
+def _differing(known: str, asked: str) -> str:
+    """` (steps was 6 and is 99, ...)`; nothing where the file there is no config."""
+    try:
+        found = list(differences(load_document(known), load_document(asked)))
+    except YAMLError:
+        return ""
+    more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
+    return f" ({', '.join(found[:SHOWN_DIFFERENCES])}{more})" if found else ""
 
 
 if __name__ == "__main__":

@@ -22,12 +22,15 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.atomic_directory import atomic_directory, is_complete
-from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.errors import ModelUnreachableError, UnsupportedError
 from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import TERMINATION_LOG, tell_why
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.py")
 """What of a hub repository is needed."""
+REFUSED = (400, 401, 403, 404, 410, 451)
+"""Answers of a hub that asking again does not change."""
+OTHER_MODEL = "name a local directory in Hugging Face format as model.name"
 
 
 def prepare_model(
@@ -38,7 +41,8 @@ def prepare_model(
 ) -> Path:
     """The model's directory, made unless it is there. `datasets` is where plain data set names are looked up.
 
-    Raises UnsupportedError for a model that cannot be had, DatasetError, StorageFullError.
+    Raises UnsupportedError for a model that cannot be had, ModelUnreachableError for one that another try may have,
+    DatasetError, StorageFullError.
     """
     target = storage / "model"
     if is_complete(target):
@@ -89,6 +93,8 @@ def _fetch(model: ModelSource, directory: Path, token: str | None) -> None:
     local = Path(model.name).expanduser()
     if local.is_dir():
         shutil.copytree(local, directory, dirs_exist_ok=True)
+    elif model.name.startswith((".", "/", "~")):
+        raise UnsupportedError(f"model.name {model.name!r}: there is no such directory; {OTHER_MODEL}")
     else:
         _download(model.name, model.revision, directory, token)
     config = directory / "config.json"
@@ -100,17 +106,35 @@ def _fetch(model: ModelSource, directory: Path, token: str | None) -> None:
 
 
 def _download(name: str, revision: str | None, directory: Path, token: str | None) -> None:
+    import httpx
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
 
+    failed = f"model.name {name!r} cannot be downloaded from the hub"
     try:
         snapshot_download(name, revision=revision, local_dir=directory, token=token, allow_patterns=list(MODEL_FILES))
-    except (HfHubHTTPError, HFValidationError) as error:
-        raise UnsupportedError(
-            f"model.name {name!r} cannot be loaded from the hub: {str(error).splitlines()[0]}; "
-            "check the name, model.revision and model.tokenSecret"
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, httpx.HTTPError) as error:
+        if isinstance(error, HfHubHTTPError) and error.response.status_code in REFUSED:
+            raise UnsupportedError(
+                f"{failed} ({_cause(error)}); check the name and model.revision, for a private or gated one set "
+                f"HF_TOKEN (on a cluster: model.tokenSecret), or {OTHER_MODEL}"
+            ) from error
+        raise ModelUnreachableError(
+            f"{failed} ({_cause(error)}); check the network, set HF_ENDPOINT to a mirror, or {OTHER_MODEL}"
         ) from error
+    except HFValidationError as error:
+        raise UnsupportedError(f"{failed} ({_cause(error)}); write OWNER/NAME, or {OTHER_MODEL}") from error
     shutil.rmtree(directory / ".cache", ignore_errors=True)
+
+
+def _cause(error: Exception) -> str:
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0].removeprefix("Got: ").rstrip(".:")
 
 
 def main(argv: Sequence[str], termination_log: Path = TERMINATION_LOG) -> int:

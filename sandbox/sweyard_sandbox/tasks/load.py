@@ -73,8 +73,9 @@ def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
     if "/" in name:
         return None
     # What pods have mounted means nothing where there is no such folder.
-    looked = [str(base) for base in base_directories if base.exists() or base != Path(DATASET_MOUNT_PATH)]
-    raise DatasetError(f"there is no dataset {name!r} in {' or '.join(looked)}; {_how_to_make(name)}")
+    looked = [base for base in base_directories if base.exists() or base != Path(DATASET_MOUNT_PATH)]
+    places = " or ".join(map(str, looked or base_directories))
+    raise DatasetError(f"dataset {name!r} is not in {places}; {_how_to_make(name)}")
 
 
 def _how_to_make(name: str) -> str:

@@ -74,7 +74,10 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ({"dataset": "absent"}, "no dataset 'absent' in .*; make it of .*sweyard tasks make --name absent --repo DIR"),
+        (
+            {"dataset": "absent"},
+            "dataset 'absent' is not in .*; make it of .*sweyard tasks make --name absent --repo DIR",
+        ),
         ({"dataset": "tiny"}, "`make demo` makes it"),
         ({"dataset": "./absent"}, "no such file"),
         ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
@@ -90,7 +93,7 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
 
 def test_an_absent_data_set_is_said_to_be_where_it_was_looked_for_and_not_where_only_pods_look(base: Path) -> None:
     """A folder that the user named is told whether or not it is there."""
-    with pytest.raises(DatasetError, match=f"'absent' in {base / 'typo'} or {base}; "):
+    with pytest.raises(DatasetError, match=f"'absent' is not in {base / 'typo'} or {base}; "):
         load_tasks(TaskSource(dataset="absent"), [base / "typo", Path("/datasets"), base])
 
 
