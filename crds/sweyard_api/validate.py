@@ -53,11 +53,25 @@ def validate_text(text: str, *, file: str) -> list[FileProblem]:
         return [FileProblem(file, "YAML", Problem("", explain(error)))]
     if not documents:
         return [FileProblem(file, "YAML", Problem("", "the file is empty"))]
+    if not any(map(is_ours, documents)):
+        found = ", ".join(dict.fromkeys(str(document.get("kind", "no kind")) for document in documents))
+        return [
+            FileProblem(file, "YAML", Problem("", f"holds no {', '.join(kind.name for kind in KINDS)}, only {found}"))
+        ]
     return [
         FileProblem(file, document_name(document, index), problem)
         for index, document in enumerate(documents, start=1)
         for problem in validate_document(document)
     ]
+
+
+def is_ours(document: Any) -> bool:
+    """Whether it is meant for this operator; what is no manifest at all counts, so that it is told."""
+    if not isinstance(document, dict):
+        return True
+    api_version = str(document.get("apiVersion", ""))
+    of_ours = any(kind.name == document.get("kind") for kind in KINDS)
+    return of_ours or not api_version or api_version.startswith(f"{GROUP}/")
 
 
 def document_name(document: Any, index: int) -> str:
@@ -73,10 +87,9 @@ def validate_document(document: Any) -> list[Problem]:
     """Every problem of one manifest; kinds of other API groups are not looked at."""
     if not isinstance(document, dict):
         return [Problem("", "must be a mapping with apiVersion, kind, metadata and spec")]
-    api_version = str(document.get("apiVersion", ""))
-    kind = next((kind for kind in KINDS if kind.name == document.get("kind")), None)
-    if kind is None and api_version and not api_version.startswith(f"{GROUP}/"):
+    if not is_ours(document):
         return []
+    kind = next((kind for kind in KINDS if kind.name == document.get("kind")), None)
     return _envelope_problems(document, kind) + (_spec_problems(document.get("spec"), kind) if kind else [])
 
 

@@ -39,13 +39,17 @@ def test_every_document_is_looked_at() -> None:
     [
         ("", "the file is empty"),
         ("a: [", "a bracket is not closed"),
+        (
+            "{apiVersion: v1, kind: Pod}\n--- {apiVersion: v1}",
+            "no TrainingRun, RolloutPool, ImageCache, only Pod, no kind",
+        ),
         ("- a", "must be a mapping with apiVersion, kind, metadata and spec"),
         (f"{{{OURS}, kind: Trainingrun, metadata: {{name: a}}, spec: {{}}}}", "did you mean TrainingRun"),
         ("{apiVersion: sweyard.dev/v1, kind: ImageCache}", "must be sweyard.dev/v1alpha1"),
         (f"{{{OURS}, kind: ImageCache, metadata: {{}}, spec: {{}}}}", "metadata.name: is required"),
         (f"{{{OURS}, kind: ImageCache, metadata: {{name: a}}, spec: []}}", "must be a mapping"),
     ],
-    ids=["empty", "no YAML", "list", "misspelt kind", "other version", "no name", "spec is a list"],
+    ids=["empty", "no YAML", "others", "list", "misspelt kind", "other version", "no name", "spec is a list"],
 )
 def test_what_is_no_manifest_of_ours_is_told(text: str, sentence: str) -> None:
     assert any(sentence in str(problem) for problem in validate_text(text, file="f"))
@@ -116,8 +120,10 @@ def test_numbers_are_finite(number: str) -> None:
     assert "must be a finite number" in str(problem)
 
 
-def test_other_groups_are_not_ours_to_judge() -> None:
-    assert validate_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: A}, data: {}}", file="f") == []
+def test_other_groups_beside_ours_are_not_ours_to_judge() -> None:
+    other = "{apiVersion: v1, kind: ConfigMap, metadata: {name: A}, data: {}}"
+    problems = validate_text(f"{other}\n---\n{POOL}", file="f")
+    assert [problem.document for problem in problems] == ["RolloutPool pool"]
 
 
 def test_examples_cover_every_recipe() -> None:

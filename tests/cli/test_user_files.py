@@ -24,7 +24,7 @@ BAD_FILES = {
     "is no YAML": (b"a: [", "YAML"),
     "holds another kind": (
         b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}',
-        "holds a ConfigMap, not a TrainingRun",
+        "holds no TrainingRun, RolloutPool, ImageCache, only ConfigMap",
     ),
     "holds two runs": (
         (json.dumps(DOCUMENT) + "\n---\n" + json.dumps(DOCUMENT)).encode(),
@@ -83,21 +83,44 @@ def test_a_valid_file_is_said_to_be(sweyard: Sweyard, run_file: Path) -> None:
     assert f"kubectl apply -f {run_file}, or without a cluster: {program()} run -f {run_file}" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "a"}, "spec": {"replicas": 1}},
-        {**DOCUMENT, "spec": {**TINY, "trainer": {"device": "cuda", "resources": {"limits": {"nvidia.com/gpu": 1}}}}},
-    ],
-    ids=["pool", "gpus"],
-)
-def test_what_needs_a_cluster_is_not_said_to_run_without(
-    sweyard: Sweyard, tmp_path: Path, document: dict[str, Any]
+POOL = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "a"}, "spec": {"replicas": 1}}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+ON_GPUS = {"trainer": {"device": "cuda", "resources": {"limits": {"nvidia.com/gpu": 1}}}}
+NEXT = {
+    "a pool": ([POOL], "valid; next: kubectl apply -f {file}"),
+    "GPUs": (
+        [{**DOCUMENT, "spec": {**TINY, **ON_GPUS}}],
+        "valid; next: kubectl apply -f {file}, or on a machine with its GPUs: {program} run -f {file}",
+    ),
+    "other kinds beside ours": (
+        [POD, DOCUMENT, {"apiVersion": "apps/v1", "kind": "Deployment"}],
+        "valid (skipped, for this is of other kinds: Pod x, document 3); next: kubectl apply -f {file}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("documents", "says"), NEXT.values(), ids=NEXT)
+def test_what_can_be_done_with_a_valid_file_is_told(
+    sweyard: Sweyard, tmp_path: Path, documents: list[dict[str, Any]], says: str
 ) -> None:
     file = tmp_path / "file.yaml"
-    file.write_text(json.dumps(document))
+    file.write_text("\n---\n".join(map(json.dumps, documents)))
     result = sweyard("validate", "-f", file)
-    assert (result.exit_code, result.stdout) == (0, f"{file}: valid; next: kubectl apply -f {file}\n")
+    assert result.exit_code == 0
+    assert result.stdout == f"{file}: {says.format(file=file, program=program())}\n"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_trajectories_that_are_not_on_this_machine_are_warned_of(sweyard: Sweyard, tmp_path: Path, there: bool) -> None:
+    chats, file = tmp_path / "chats.jsonl", tmp_path / "file.yaml"
+    if there:
+        chats.touch()
+    spec = {"mode": "sft", "model": {"name": "a/b"}, "sft": {"datasets": [str(chats)]}, "trainer": {"device": "cpu"}}
+    file.write_text(json.dumps({**DOCUMENT, "spec": spec}))
+    result = sweyard("validate", "-f", file)
+    assert result.exit_code == 0
+    warning = f"{file}: warning: TrainingRun tiny: sft.datasets[0] is '{chats}': there is no such file of trajectories"
+    assert result.stderr.startswith(warning) is not there
 
 
 def test_resolve_prints_what_a_preset_fills_in(sweyard: Sweyard, run_file: Path) -> None:

@@ -1,15 +1,17 @@
 """sweyard validate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from sweyard_api.infrastructure import GPU_RESOURCE
+from sweyard_api.kinds import TRAINING_RUN
 from sweyard_api.program import program
+from sweyard_api.recorded import recorded_paths
 from sweyard_api.resolve import resolve
-from sweyard_api.validate import validate_text
+from sweyard_api.validate import document_name, is_ours, validate_text
 from sweyard_api.yaml_text import load_documents
 from sweyard_cli.commands.options import FileOption
 from sweyard_cli.documents import read_text
@@ -23,15 +25,34 @@ def validate(file: FileOption) -> None:
         typer.echo(str(problem), err=True)
     if problems:
         raise typer.Exit(2)
-    typer.echo(f"{file}: valid; next: {next_commands(file, load_documents(text))}")
+    documents = load_documents(text)
+    for warning in warnings(documents):
+        typer.echo(f"{file}: warning: {warning}", err=True)
+    typer.echo(f"{file}: valid{skipped(documents)}; next: {next_commands(file, documents)}")
+
+
+def skipped(documents: Sequence[Mapping[str, Any]]) -> str:
+    """What was not looked at."""
+    names = [document_name(each, number) for number, each in enumerate(documents, 1) if not is_ours(each)]
+    return f" (skipped, for this is of other kinds: {', '.join(names)})" if names else ""
+
+
+def warnings(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a run needs and this machine has not: it may be where the run will be."""
+    for number, document in enumerate(documents, 1):
+        if document.get("kind") == TRAINING_RUN.name:
+            for path in recorded_paths(resolve(document["spec"])):
+                if not path.is_here:
+                    yield f"{document_name(document, number)}: {path}; it must be where the run is"
 
 
 def next_commands(file: Path, documents: Sequence[Mapping[str, Any]]) -> str:
-    """What can be done with a valid file: only a single TrainingRun without GPUs surely runs without a cluster."""
+    """What can be done with a valid file: a single TrainingRun may also run without a cluster."""
     apply = f"kubectl apply -f {file}"
-    if len(documents) != 1 or documents[0]["kind"] != "TrainingRun" or needs_gpus(documents[0]["spec"]):
+    if len(documents) != 1 or documents[0]["kind"] != TRAINING_RUN.name:
         return apply
-    return f"{apply}, or without a cluster: {program()} run -f {file}"
+    where = "on a machine with its GPUs" if needs_gpus(documents[0]["spec"]) else "without a cluster"
+    return f"{apply}, or {where}: {program()} run -f {file}"
 
 
 def needs_gpus(spec: Mapping[str, Any]) -> bool:
