@@ -109,9 +109,11 @@ def load_document(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+_MISINDENTED = "the indentation does not fit the lines above it"
+_COLON = "mapping values are not allowed here"
 _WORDS = {
-    "mapping values are not allowed here": "a second colon in one line: put the value in quotes, or indent it below",
-    "expected <block end>": "the indentation does not fit the lines above it",
+    _COLON: "a second colon in one line: put the value in quotes, or indent it below",
+    "expected <block end>": _MISINDENTED,
     "expected ',' or": "a bracket is not closed, or a comma is missing",
     "found character '\\t'": "a tab: indent with spaces",
     "that cannot start any token": "no value begins with this sign: put it in quotes",
@@ -122,13 +124,20 @@ _WORDS = {
 """PyYAML's words that only a parser's author understands, by a part of them."""
 
 
-def _in_words(problem: str) -> str:
+def _in_words(problem: str, mark: yaml.Mark) -> str:
+    if _COLON in problem and _is_first_colon(mark):  # the line was taken for more of the value above it
+        return _MISINDENTED
     return next((words for part, words in _WORDS.items() if part in problem), problem)
+
+
+def _is_first_colon(mark: yaml.Mark) -> bool:
+    before = (mark.buffer or "")[: mark.pointer].rpartition("\n")[2]
+    return re.search(r":\s", before) is None
 
 
 def explain(error: yaml.YAMLError) -> str:
     """One line: what is wrong, and where."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
-        return f"{where}: {_in_words(error.problem or str(error.context))}"
+        return f"{where}: {_in_words(error.problem or str(error.context), error.problem_mark)}"
     return " ".join(str(error).split())

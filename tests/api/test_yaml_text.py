@@ -67,6 +67,26 @@ def test_what_has_no_meaning_or_no_end_is_refused_with_its_place(text: str, says
     assert "\n" not in explain(refusal.value)
 
 
+COLONS = {
+    "deeper than its neighbour": (
+        "spec:\n  steps: 3\n   preset: tiny",
+        "line 3, column 10: the indentation does not fit",
+    ),
+    "below a value": ("spec:\n  model: x\n    name: y", "line 3, column 9: the indentation does not fit"),
+    "in a list": ("- a: 1\n   b: 2", "line 2, column 5: the indentation does not fit"),
+    "a value of two words with a colon": ("a: b: c", "line 1, column 5: a second colon in one line"),
+    "an address with a port": ("a: http://x: 80", "line 1, column 12: a second colon in one line"),
+    "below others": ("a: 1\nb: c: d", "line 2, column 5: a second colon in one line"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), COLONS.values(), ids=COLONS)
+def test_a_wrong_indentation_is_not_taken_for_a_second_colon(text: str, says: str) -> None:
+    with pytest.raises(yaml.YAMLError) as refusal:
+        load_documents(text)
+    assert explain(refusal.value).startswith(says)
+
+
 def test_keys_are_strings_as_in_json() -> None:
     assert load_document("{1: a, true: b, null: c}") == {"1": "a", "true": "b", "null": "c"}
 
