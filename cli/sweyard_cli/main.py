@@ -57,7 +57,9 @@ app.command(cls=FlagCommand, epilog=f"Example: sweyard validate -f {TINY}")(vali
 app.command(cls=FlagCommand, epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
 app.command(cls=FlagCommand, epilog="Example: sweyard presets")(presets)
 app.command(cls=FlagCommand, epilog=f"Example: sweyard run -f {TINY} --output runs/tiny")(run)
-app.command("eval", cls=FlagCommand, epilog=f"Example: sweyard eval {TINY} --weights runs/tiny --attempts 4")(evaluate)
+app.command("eval", cls=FlagCommand, epilog=f"Example: sweyard eval -f {TINY} --weights runs/tiny --attempts 4")(
+    evaluate
+)
 app.command(cls=FlagCommand, epilog="Example: sweyard export runs/tiny --best --to tiny-best")(export)
 app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(
     watch

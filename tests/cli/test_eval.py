@@ -63,8 +63,8 @@ def test_a_model_in_hugging_face_format_is_taken_as_it_is(tmp_path: Path) -> Non
     ("files", "says"),
     [
         pytest.param(["adapter_config.json"], "holds an adapter alone", id="an adapter"),
-        pytest.param(["notes.txt"], "has no config.yaml", id="something else"),
-        pytest.param([], "has no config.yaml", id="nothing"),
+        pytest.param(["notes.txt"], "has neither config.json nor config.yaml; name the directory", id="something else"),
+        pytest.param([], "or of a model in Hugging Face format", id="nothing"),
     ],
 )
 def test_weights_that_are_none_are_refused(tmp_path: Path, files: list[str], says: str) -> None:
@@ -72,6 +72,29 @@ def test_weights_that_are_none_are_refused(tmp_path: Path, files: list[str], say
         (tmp_path / name).touch()
     with pytest.raises(UserError, match=says):
         find_model(tmp_path, tmp_path / "exported")
+
+
+def test_weights_that_are_not_there_are_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none: there is no such directory; .* Hugging Face format"):
+        find_model(tmp_path / "none", tmp_path / "exported")
+
+
+FILES = {
+    "as an argument": ([], "No such file"),
+    "as an option": (["-f"], "No such file"),
+    "in both ways": (["-f", "other.yaml"], "are two files: give one"),
+}
+
+
+@pytest.mark.parametrize(("before", "says"), FILES.values(), ids=FILES)
+def test_the_file_is_given_in_one_of_two_ways(sweyard: Callable[..., Any], before: list[str], says: str) -> None:
+    result = sweyard("eval", *before, "none.yaml")
+    assert (result.exit_code, says in result.stderr) == (2, True)
+
+
+def test_without_a_file_the_option_is_named(sweyard: Callable[..., Any]) -> None:
+    result = sweyard("eval")
+    assert (result.exit_code, "--file FILE" in result.stderr) == (2, True)
 
 
 def test_weights_of_a_run_are_taken_once_and_newer_ones_are_another_model(tmp_path: Path, make_run: Any) -> None:

@@ -41,7 +41,7 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("command", ["resolve", "run", "demo"])
+@pytest.mark.parametrize("command", ["resolve", "run", "eval", "demo"])
 @pytest.mark.parametrize(("content", "says"), BAD_FILES.values(), ids=BAD_FILES)
 def test_a_bad_file_is_told_in_a_sentence(
     sweyard: Sweyard, tmp_path: Path, command: str, content: bytes | None, says: str
@@ -144,7 +144,7 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
 
 
 COMMANDS = [
-    *("demo", "validate", "resolve", "presets", "run", "watch", "status", "report"),
+    *("demo", "validate", "resolve", "presets", "run", "eval", "export", "watch", "status", "report"),
     *("tasks make", "tasks check", "tasks push"),
 ]
 

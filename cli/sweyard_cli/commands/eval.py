@@ -14,15 +14,27 @@ from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_we
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
+from sweyard_cli.results.files import CONFIG_FILE
 
 RUNS = Path("runs")
+WEIGHTS = "name the directory of a run, or of a model in Hugging Face format, which has a config.json"
 DOCUMENT_FILE, EXPORTED = "trainingrun.yaml", "exported"
 
 
 def evaluate(
+    argument: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The same as --file FILE.", show_default=False)
+    ] = None,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML of a TrainingRun: its model, agent and tasks.eval.")
-    ],
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="YAML of a TrainingRun: its model, agent and tasks.eval.",
+            show_default=False,
+        ),
+    ] = None,
     attempts: Annotated[
         int | None,
         typer.Option(
@@ -57,6 +69,7 @@ def evaluate(
     from sweyard_cli.local.run import run_locally
     from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
 
+    file = choose_file(argument, file)
     document = read_run(file)
     output = output or RUNS / f"{document['metadata']['name']}-eval"
     model = None if weights is None else find_model(weights, output / EXPORTED)
@@ -78,6 +91,15 @@ def evaluate(
     raise typer.Exit(code)
 
 
+def choose_file(argument: Path | None, option: Path | None) -> Path:
+    """The one that was given, in either way. Raises UserError for none and for two."""
+    if argument is not None and option is not None:
+        raise UserError(f"{argument} and --file {option} are two files: give one")
+    if (file := argument or option) is None:
+        raise UserError("give the YAML file of a TrainingRun: --file FILE")
+    return file
+
+
 def evaluation_of(
     document: Mapping[str, Any], file: Path, *, attempts: int | None, model: Path | None
 ) -> dict[str, Any]:
@@ -95,12 +117,16 @@ def evaluation_of(
 
 def find_model(weights: Path, exports: Path) -> Path:
     """A directory in Hugging Face format: `weights` itself, or made in `exports` from a run. Raises UserError."""
+    if not weights.is_dir():
+        raise UserError(f"--weights {weights}: there is no such directory; {WEIGHTS}")
     if (weights / "config.json").is_file():
         return weights
     if (weights / ADAPTER_CONFIG).is_file():
         raise UserError(
             f"--weights {weights} holds an adapter alone: give the run that it is from, or `{program()} export --merge`"
         )
+    if not (weights / CONFIG_FILE).is_file():
+        raise UserError(f"--weights {weights} has neither config.json nor {CONFIG_FILE}; {WEIGHTS}")
     spec, chosen = choose_weights(weights.resolve())
     digest = hashlib.sha256(str(chosen.place).encode()).hexdigest()[:8]
     exported = exports / digest  # of other weights it is another model, and another evaluation
@@ -121,6 +147,6 @@ def next_command(file: Path, weights: Path | None, attempts: int) -> tuple[str, 
     """(command, what it does)."""
     if attempts == 1:
         chosen = f" --weights {weights}" if weights else ""
-        command = f"{program()} eval {file}{chosen} --attempts 8 --output DIR"
+        command = f"{program()} eval -f {file}{chosen} --attempts 8 --output DIR"
         return command, "pass@k, and best@k by a verifier that chooses"
     return f"{program()} run -f {file}", "train it"
