@@ -81,6 +81,11 @@ class TrainingRunSpec(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = RUN_RULES
 
+    @property
+    def training_steps(self) -> int:
+        """Steps that there will be: none where nothing is trained."""
+        return 0 if self.mode == "eval" else self.steps
+
 
 class TrainerStatus(Model):
     """Written by the trainer alone, by server-side apply."""

@@ -100,6 +100,11 @@ def test_dependent_defaults_follow_what_they_depend_on() -> None:
     assert spec.sandboxes.replicas == 7
 
 
+@pytest.mark.parametrize(("mode", "steps"), [("rl", 7), ("eval", 0)])
+def test_an_evaluation_has_no_steps_whatever_the_file_says(mode: str, steps: int) -> None:
+    assert resolved(mode=mode, steps=7, tasks={**TASKS, "eval": [{"dataset": "tiny"}]}).training_steps == steps
+
+
 def test_attempts_at_once_follow_the_sandboxes() -> None:
     assert resolved(sandboxes={"replicas": 5}).rollout.max_concurrent == 5
     assert resolved(sandboxes={"poolRef": "shared"}).rollout.max_concurrent == 64

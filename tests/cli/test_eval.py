@@ -112,9 +112,9 @@ def test_weights_of_a_run_are_taken_once_and_newer_ones_are_another_model(tmp_pa
     assert (find_model(run, tmp_path / "exports") / "of").read_text() == "1"
 
 
-@pytest.mark.parametrize(("attempts", "says"), [(1, "--weights w --attempts 8"), (8, "run -f run.yaml")])
+@pytest.mark.parametrize(("attempts", "says"), [(1, "--weights w --attempts 8"), (8, "rollouts list out")])
 def test_what_to_do_next_depends_on_what_was_done(attempts: int, says: str) -> None:
-    assert says in next_command(Path("run.yaml"), Path("w"), attempts)[0]
+    assert says in next_command(Path("run.yaml"), Path("w"), Path("out"), attempts)[0]
 
 
 def test_export_refuses_two_choices_and_a_directory_that_is_there(

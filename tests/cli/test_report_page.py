@@ -58,6 +58,16 @@ def page_of(run: Path) -> Page:
     return Page(render_page(read_results(run)))
 
 
+@pytest.mark.parametrize("without_cluster", [True, False])
+def test_a_run_without_a_cluster_shows_no_engine_and_no_volume(make_run: MakeRun, without_cluster: bool) -> None:
+    run = make_run()
+    if without_cluster:
+        (run / "run.lock").touch()
+    text = " ".join(page_of(run).text)
+    assert ("engine: vllm" in text, "storage:" in text) == (not without_cluster, not without_cluster)
+    assert ("without what only a cluster has" in text) is without_cluster
+
+
 def test_the_page_of_a_run_has_figures_curves_and_attempts(make_run: MakeRun) -> None:
     page = page_of(make_run())
     text = " ".join(" ".join(page.text).split())

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.cli.conftest import ROWS, attempt, evaluation_row, step_row
+from tests.cli.conftest import ROWS, TINY, attempt, evaluation_row, step_row
 
+from sweyard_api.resolve import dump_config, resolve
 from sweyard_cli.ending import show_ending
 from sweyard_cli.errors import UserError
+from sweyard_cli.report.page import state_of
 from sweyard_cli.results.attempts import evenly, load_attempt
 from sweyard_cli.results.run_results import MAX_STEPS_READ, read_results
 
@@ -96,6 +98,19 @@ def test_evaluations_come_from_the_summary_of_a_finished_run(make_run: MakeRun) 
     assert (results.name, evaluation.title) == ("named", "after training")
     assert evaluation.sources[0].solved_fraction == 0.4
     assert evaluation.sources[0].infra_failures == 1
+
+
+def test_an_evaluation_alone_is_not_said_to_come_after_training(make_run: MakeRun) -> None:
+    progress = {"phase": "evaluating", "step": 0, "totalSteps": 0}
+    run = make_run(rows=[evaluation_row(0, 0.4)], attempts={}, progress=progress)
+    (run / "config.yaml").write_text(dump_config(resolve({**TINY, "mode": "eval"})))
+    assert [evaluation.title for evaluation in read_results(run).evaluations] == ["this model"]
+    assert state_of(read_results(run)) == "Not finished: before its end."
+
+    summary = {"mode": "eval", "steps": 0, "evaluations": {"final": [report("heldout")]}, "seconds": {"evaluation": 61}}
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert [evaluation.title for evaluation in read_results(run).evaluations] == ["this model"]
+    assert state_of(read_results(run)) == "Finished: evaluated in 1 min 01 s."
 
 
 def test_several_attempts_and_repositories_are_told_on_the_page_and_on_the_terminal(

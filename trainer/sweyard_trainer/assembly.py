@@ -39,7 +39,7 @@ async def assemble_run(
     train_tasks = load_tasks(train, environment.datasets) if train else []
     eval_tasks = {source_name(source): load_tasks(source, environment.datasets) for source in spec.tasks.eval}
     attempts = sum(map(len, eval_tasks.values())) * spec.evaluation.attempts
-    report = TrainerStatus(attempt=environment.attempt, total_steps=spec.steps)
+    report = TrainerStatus(attempt=environment.attempt, total_steps=spec.training_steps)
     reporter = ProgressReporter(environment.storage, report, sink=sink, monotonic=time.monotonic)
     workers = await make_workers(spec, environment) if train_tasks or eval_tasks else []
     return Run(
@@ -52,7 +52,7 @@ async def assemble_run(
         learner=learner,
         pool=WorkerPool(workers, spec.rollout.max_concurrent),
         weight_sync=weight_sync,
-        progress=RunProgress(reporter, plan_phases(spec, attempts), spec.steps),
+        progress=RunProgress(reporter, plan_phases(spec, attempts), spec.training_steps),
     )
 
 

@@ -42,10 +42,10 @@ class TrainingLoop:
         at_start = self._spec.evaluation.at_start
         try:
             await self._start()
-            await self._held_out.evaluate_once("untrained", wanted=self._main_steps > 0 and at_start)
+            await self._held_out.evaluate_once("untrained", wanted=self._spec.training_steps > 0 and at_start)
             await self._warm_up()
             await self._held_out.evaluate_once("warmed-up", wanted=self._supervised.warms_up and at_start)
-            while self._life.state.step < self._main_steps:
+            while self._life.state.step < self._spec.training_steps:
                 await self._step()
             await self._checkpoints.finish()
             await self._life.write_last_weights()
@@ -59,10 +59,6 @@ class TrainingLoop:
         finally:
             await self._policy.close()
             await self._life.close()
-
-    @property
-    def _main_steps(self) -> int:
-        return 0 if self._spec.mode == "eval" else self._spec.steps
 
     async def _start(self) -> None:
         self._run.progress.update(phase="starting", message="loading the model and starting the workers")
@@ -84,7 +80,7 @@ class TrainingLoop:
         state.step += 1
         state.weight_version += 1
         synced = time.monotonic()
-        if self._spec.mode == "rl" or self._is_evaluated() or state.step == self._main_steps:
+        if self._spec.mode == "rl" or self._is_evaluated() or state.step == self._spec.training_steps:
             await self._life.sync_weights()
         now = time.monotonic()
         figures |= {"time/weight_sync_seconds": now - synced, "time/step_seconds": now - began}
@@ -93,13 +89,13 @@ class TrainingLoop:
         self._run.progress.step_done(state.step, figures)
         if self._is_evaluated():
             await self._held_out.evaluate_once(f"step-{state.step}", wanted=True)
-        await self._checkpoints.after_step(self._main_steps)
+        await self._checkpoints.after_step(self._spec.training_steps)
         self._life.stop.heed()
 
     def _is_evaluated(self) -> bool:
         """Whether an evaluation follows the step just done; the one after the last step is another's affair."""
         every, step = self._spec.evaluation.every_steps, self._life.state.step
-        return bool(every and self._run.eval_tasks) and step % every == 0 and step < self._main_steps
+        return bool(every and self._run.eval_tasks) and step % every == 0 and step < self._spec.training_steps
 
     def _finish(self) -> dict[str, Any]:
         state = self._life.state

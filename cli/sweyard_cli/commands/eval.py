@@ -75,7 +75,7 @@ def evaluate(
     model = None if weights is None else find_model(weights, output / EXPORTED)
     document = evaluation_of(document, file, attempts=attempts, model=model)
     console = make_console()
-    after = [next_command(file, weights, int(document["spec"].get("evaluation", {}).get("attempts", 1)))]
+    after = [next_command(file, weights, output, int(document["spec"].get("evaluation", {}).get("attempts", 1)))]
     if is_finished(document, output):
         console.print(f"already finished: {output} holds this evaluation and its figures", markup=False)
         show_ending(output, console, after)
@@ -143,10 +143,10 @@ def write_document(document: Mapping[str, Any], output: Path) -> Path:
     return path
 
 
-def next_command(file: Path, weights: Path | None, attempts: int) -> tuple[str, str]:
+def next_command(file: Path, weights: Path | None, output: Path, attempts: int) -> tuple[str, str]:
     """(command, what it does)."""
     if attempts == 1:
         chosen = f" --weights {weights}" if weights else ""
         command = f"{program()} eval -f {file}{chosen} --attempts 8 --output DIR"
         return command, "pass@k, and best@k by a verifier that chooses"
-    return f"{program()} run -f {file}", "train it"
+    return f"{program()} rollouts list {output}", "its attempts, to be read one by one"

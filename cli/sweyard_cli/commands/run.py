@@ -1,11 +1,14 @@
 """sweyard run."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from sweyard_api.cache_root import dataset_directories
 from sweyard_api.program import program
+from sweyard_api.resolve import resolve
 from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
@@ -50,6 +53,7 @@ def run(
 def _run_here(
     document: dict[str, Any], file: Path, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool
 ) -> None:
+    from sweyard_cli.local.cluster_next import cluster_commands
     from sweyard_cli.local.finished import is_finished, show_finished
     from sweyard_cli.local.run import run_locally
     from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
@@ -64,7 +68,7 @@ def _run_here(
         console.print(f"started as process {process.popen.pid}; to follow it: {program()} watch --output {output}")
         return
     console.print(f"output in {output}, log in {process.log}", markup=False)
-    after = [(f"{program()} run -f {file} --cluster", "the same file on a cluster with the operator")]
+    after = cluster_commands(file, resolve(document["spec"]), (*datasets, *dataset_directories(os.environ)))
     raise typer.Exit(run_locally(process, str(document["metadata"]["name"]), file, output, console, after))
 
 

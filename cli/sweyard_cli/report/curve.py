@@ -73,6 +73,8 @@ def _draw_held_out(axes: "Axes", results: RunResults) -> None:
                 va="center",
                 color=colour,
                 fontsize=9.5,
+                zorder=4,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},  # the dashes end before it
             )
     axes.set_xticks(range(len(evaluations)), [evaluation.title for evaluation in evaluations])
     axes.set_xlim(-0.4, max(len(evaluations), 1) - 0.4)
@@ -91,7 +93,8 @@ def _draw_reward(axes: "Axes", results: RunResults) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.set_xlabel(f"training step (line: mean of {SMOOTHED_STEPS} steps)")
     if not finite:
-        axes.text(0.5, 0.5, "no training step yet", transform=axes.transAxes, ha="center", color=FAINT)
+        words = "no training step yet" if results.trains else "nothing was trained"
+        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=FAINT)
     axes.set_ylim(bottom=min(0.0, *(value for _, value in finite)) if finite else 0.0)
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sweyard_cli.figures import duration, interval, percent, plural
 from sweyard_cli.report.charts import charts_of
 from sweyard_cli.report.choose import choose_attempts
+from sweyard_cli.report.config_shown import shown_config
 from sweyard_cli.report.reading import read_chapters
 from sweyard_cli.report.text import visible
 from sweyard_cli.results.evaluations import SourceFigure
@@ -37,7 +37,8 @@ def render_page(results: RunResults) -> str:
         last_evaluation=results.evaluations[-1].title if results.evaluations else "",
         charts=charts_of(results),
         chapters=read_chapters(choose_attempts(results)),
-        config=yaml.safe_dump(dict(results.config), sort_keys=False, width=100) if results.config else "",
+        config=shown_config(results.config, without_cluster=results.is_local),
+        is_local=results.is_local,
         is_sampled=len(results.steps) >= MAX_STEPS_READ,
         style=files("sweyard_cli.report").joinpath("page.css").read_text(encoding="utf-8"),
     )
@@ -52,10 +53,12 @@ def state_of(results: RunResults) -> str:
     """One sentence: how far the run is, and how long it took."""
     if results.is_finished:
         seconds = sum(float(value) for value in results.summary.get("seconds", {}).values())
-        return f"Finished: {plural(int(results.summary.get('steps', 0)), 'training step')} in {duration(seconds)}."
+        done = plural(int(results.summary.get("steps", 0)), "training step") if results.trains else "evaluated"
+        return f"Finished: {done} in {duration(seconds)}."
     step, total = results.progress.get("step", 0), results.progress.get("totalSteps", 0)
     message = results.progress.get("message", "")
-    return f"Not finished: step {step} of {total}" + (f"; last report: {message}." if message else ".")
+    place = f"step {step} of {total}" if total else "before its end"
+    return f"Not finished: {place}" + (f"; last report: {message}." if message else ".")
 
 
 def facts_of(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

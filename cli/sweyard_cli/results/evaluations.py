@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+WITHOUT_TRAINING = "this model"
 LABELS = {"untrained": "untrained", "warmed-up": "warmed up", "final": "after training"}
 _STEP_PREFIX = "step-"
 
@@ -42,12 +43,16 @@ class EvaluationFigures:
     label: str
     """untrained, warmed-up, step-<n> or final: as in the names of the rollout files."""
     sources: tuple[SourceFigure, ...]
+    trains: bool = True
+    """Of a run that does not only evaluate."""
 
     @property
     def title(self) -> str:
         """Label for people."""
         if self.label.startswith(_STEP_PREFIX):
             return f"after step {self.label.removeprefix(_STEP_PREFIX)}"
+        if self.label == "final" and not self.trains:
+            return WITHOUT_TRAINING
         return LABELS.get(self.label, self.label)
 
     @property
@@ -62,16 +67,16 @@ class EvaluationFigures:
 
 
 def evaluations_of(
-    summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], total_steps: int
+    summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], total_steps: int, *, trains: bool
 ) -> list[EvaluationFigures]:
     """All evaluations in order: from the summary of a finished run, else from what its metrics say so far."""
     if "evaluations" in summary:
         return [
-            EvaluationFigures(label, tuple(map(_from_report, reports)))
+            EvaluationFigures(label, tuple(map(_from_report, reports)), trains)
             for label, reports in summary["evaluations"].items()
         ]
     return [
-        EvaluationFigures(label, tuple(_from_row(row)))
+        EvaluationFigures(label, tuple(_from_row(row)), trains)
         for label, row in zip(_labels_of(rows, total_steps), _evaluation_rows(rows), strict=True)
     ]
 

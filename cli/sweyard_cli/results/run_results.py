@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweyard_cli.errors import UserError
+from sweyard_cli.local.lock import LOCK_FILE
 from sweyard_cli.results.attempts import AttemptKey, evenly, index_attempts, step_files
 from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
 from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
@@ -37,6 +38,16 @@ class RunResults:
     """Attempts by (label, source) of evaluations."""
 
     @property
+    def is_local(self) -> bool:
+        """It ran without a cluster, where each run's directory is locked."""
+        return (self.directory / LOCK_FILE).exists()
+
+    @property
+    def trains(self) -> bool:
+        """It does not only evaluate."""
+        return _mode(self.summary, self.config) != "eval"
+
+    @property
     def is_finished(self) -> bool:
         """The run wrote its last figures."""
         return bool(self.summary)
@@ -61,13 +72,16 @@ def read_results(directory: Path) -> RunResults:
         raise UserError(f"{directory} holds no run: no metrics, rollouts or progress.json in it")
     progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
     rows = [row for row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
-    evaluations = evaluations_of(summary, rows, int(progress.get("totalSteps", -1)))
+    config = read_config(directory / CONFIG_FILE)
+    evaluations = evaluations_of(
+        summary, rows, int(progress.get("totalSteps", -1)), trains=_mode(summary, config) != "eval"
+    )
     files = find_files(rollouts)
     steps = step_files(files)
     return RunResults(
         name=str(summary.get("run") or directory.resolve().name),
         directory=directory,
-        config=read_config(directory / CONFIG_FILE),
+        config=config,
         progress=progress,
         summary=summary,
         rows=rows,
@@ -75,6 +89,10 @@ def read_results(directory: Path) -> RunResults:
         steps={step: list(index_attempts(steps[step])) for step in evenly(list(steps), MAX_STEPS_READ)},
         held_out=_read_held_out(files, evaluations),
     )
+
+
+def _mode(summary: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    return summary.get("mode") or config.get("mode")
 
 
 def _read_held_out(

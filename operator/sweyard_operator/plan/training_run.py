@@ -66,7 +66,7 @@ class _Pass:
 
     @property
     def total_steps(self) -> int:
-        return self.run.config.steps
+        return self.run.config.training_steps
 
 
 def plan_training_run(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> Plan:

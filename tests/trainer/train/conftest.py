@@ -219,7 +219,7 @@ def make_life() -> Callable[..., Life]:
             learner=learner,
             pool=WorkerPool([worker], spec.rollout.max_concurrent),
             weight_sync=EventfulSync(world),
-            progress=RunProgress(reporter, plan_phases(spec, len(held)), spec.steps),
+            progress=RunProgress(reporter, plan_phases(spec, len(held)), spec.training_steps),
         )
         return Life(run, learner, worker)
 

@@ -122,7 +122,7 @@ def _in_words(figures: dict[str, float]) -> str:
 
 def plan_phases(spec: TrainingRunSpec, attempts_per_evaluation: int) -> dict[str, Phase]:
     """How many units of each kind a run has."""
-    steps = 0 if spec.mode == "eval" else spec.steps
+    steps = spec.training_steps
     warmed = spec.mode == "rl" and spec.warmup is not None
     evaluation = spec.evaluation
     at_start = (2 if warmed else 1) if evaluation.at_start and steps else 0
