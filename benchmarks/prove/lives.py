@@ -31,6 +31,7 @@ from benchmarks.pods import POOL
 from benchmarks.prove.report import Section, write_section
 from benchmarks.prove.yard import DEADLINE_SECONDS, Yard, yard_for
 
+from sweyard_api.cache_root import cache_root
 from sweyard_api.constants import ANNOTATION_HOLDER
 from sweyard_api.workload import TaskSource
 from sweyard_cluster import lifecycle
@@ -42,9 +43,10 @@ from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.pool import LEASE_SECONDS, find_credentials
 from sweyard_sandbox.runtime import Result, Sandbox
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
-from sweyard_sandbox.tasks.command import parser as tasks_parser
-from sweyard_sandbox.tasks.command import run as make_tasks
 from sweyard_sandbox.tasks.load import load_tasks
+from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.making import Making
+from sweyard_sandbox.tasks.making import run as make_tasks
 from sweyard_sandbox.tasks.task import Task
 
 GRADINGS_AT_ONCE = 64
@@ -216,11 +218,9 @@ async def measure(cluster: TestCluster, tasks: Sequence[Task], count: int, only:
 
 def prepare_tasks(cluster: TestCluster) -> list[Task]:
     """Tasks of a real package, with images that the cluster has."""
-    made = make_tasks(
-        tasks_parser(os.environ).parse_args(
-            ["--name", "lives", "--package", "mistune==3.1.0", "--train", "8", "--heldout", "2"]
-        )
-    )
+    options = Options(quotas=Quotas(train=8, heldout=2))
+    packages = ["mistune==3.1.0"]
+    made = make_tasks(Making(name="lives", packages=packages, cache=cache_root(os.environ), options=options))
     images = load_task_images(cluster, made)
     tasks = load_tasks(TaskSource(dataset=str(made), split="train"), [])
     return [task.model_copy(update={"image": images[task.repository]}) for task in tasks]

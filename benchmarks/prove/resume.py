@@ -23,7 +23,8 @@ import yaml
 from benchmarks.figures import print_figures
 from benchmarks.prove.report import Section, write_section
 
-from sweyard_sandbox.tasks.command import parser, run
+from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.making import Making, run
 from sweyard_trainer.rollouts.reading import read_attempts
 
 STEPS = 8
@@ -49,10 +50,9 @@ def make_data_set(root: Path) -> Path:
     head = "import unittest\n\nfrom gauge.core import *\n\n\nclass CoreTest(unittest.TestCase):\n"
     (repository / "tests" / "test_core.py").write_text(head + cases)
     (repository / "pyproject.toml").write_text('[project]\nname = "gauge"\nlicense = "MIT"\n')
-    arguments = ["--name", "gauge", "--train", "8", "--heldout", "2", "--repo", str(repository)]
-    return run(
-        parser({}).parse_args([*arguments, "--cache", str(root / "cache"), "--out", str(root / "out" / "gauge")])
-    ).parent
+    options = Options(quotas=Quotas(train=8, heldout=2))
+    out = root / "out" / "gauge"
+    return run(Making(name="gauge", repositories=[repository], cache=root / "cache", options=options, out=out)).parent
 
 
 def run_document(steps: int) -> dict[str, Any]:

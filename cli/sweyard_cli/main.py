@@ -20,6 +20,7 @@ from sweyard_cli.commands.resolve import resolve
 from sweyard_cli.commands.run import run
 from sweyard_cli.commands.status import status
 from sweyard_cli.commands.tasks_check import check
+from sweyard_cli.commands.tasks_make import MakeCommand, make
 from sweyard_cli.commands.validate import validate
 from sweyard_cli.commands.watch import watch
 from sweyard_cli.groups import FlagCommand, SentenceGroup
@@ -66,7 +67,14 @@ app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or:
 )
 app.command(cls=FlagCommand, epilog="Example: sweyard status -A -o json")(status)
 app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
+tasks.app.command(
+    cls=MakeCommand, epilog="Example: sweyard tasks make --name mine --repo ~/src/mine --train 40 --heldout 10"
+)(make)
 tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks check tiny --split heldout")(check)
+tasks.app.command(
+    cls=FlagCommand,
+    epilog="Example: sweyard tasks push ~/.cache/sweyard/datasets/tiny --name tiny --images images.json",
+)(tasks.push)
 app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(cache.app, name="cache")

@@ -14,7 +14,8 @@ from sweyard_cli.demo.cluster_commands import Commands
 from sweyard_cli.demo.cluster_install import chart_values, install_chart, uninstall_chart
 from sweyard_cli.demo.cluster_targets import Native
 from sweyard_cluster.testing import TestCluster
-from sweyard_sandbox.tasks.command import parser, run
+from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.making import Making, run
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -24,8 +25,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight tasks of a small package, and two held out."""
     work = tmp_path_factory.mktemp("dataset")
     repository = write_repository(work / "gauge", "gauge", unittest_suite("gauge"))
-    arguments = ["--name", "gauge", "--repo", str(repository), "--cache", str(work / "cache")]
-    return run(parser({}).parse_args([*arguments, "--train", "8", "--heldout", "2", "--jobs", "2"]))
+    options = Options(quotas=Quotas(train=8, heldout=2))
+    return run(Making(name="gauge", repositories=[repository], cache=work / "cache", options=options))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweyard_api.validate import validate_text
-from sweyard_cli.demo.dataset import ARGUMENTS
+from sweyard_cli.demo.dataset import PACKAGES, UNSEEN_PACKAGES
 from sweyard_cli.main import app
 
 CHECKOUT = Path(__file__).parents[2]
@@ -46,8 +46,7 @@ def test_its_file_is_a_valid_run_of_at_most_ten_lines() -> None:
 
 
 def test_the_demo_s_packages_are_named() -> None:
-    packages = [value.partition("==")[0] for value in ARGUMENTS if "==" in value]
-    assert packages
+    packages = [value.partition("==")[0] for value in (*PACKAGES, *UNSEEN_PACKAGES)]
     assert [package for package in packages if package not in README] == []
 
 

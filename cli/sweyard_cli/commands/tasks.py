@@ -1,49 +1,20 @@
-"""sweyard tasks: make, check and push data sets."""
+"""sweyard tasks: the group, and push."""
 
 import json
-import os
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sweyard_api.program import program
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_text
-from sweyard_cli.errors import UserError, interrupted_making
-from sweyard_cli.groups import FlagCommand, SentenceGroup
+from sweyard_cli.errors import UserError
+from sweyard_cli.groups import SentenceGroup
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets of bug-repair tasks: make, check and push.")
 
-MAKE_EXAMPLE = "Example: sweyard tasks make --name mine --repo ~/src/mine --train 40 --heldout 10"
 
-
-@app.command(
-    cls=FlagCommand,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    add_help_option=False,
-)
-def make(context: typer.Context) -> None:
-    """Make a data set from Python packages or your own repository; --help lists the options."""
-    from sweyard_sandbox.tasks.command import parser, run
-    from sweyard_sandbox.tasks.source import SourceError
-
-    parsing = parser(os.environ)
-    parsing.epilog = MAKE_EXAMPLE
-    try:
-        run(parsing.parse_args(context.args))
-    except SourceError as error:
-        raise UserError(str(error)) from error
-    except KeyboardInterrupt as interrupt:
-        raise interrupted_making(f"{program()} tasks make {shlex.join(context.args)}") from interrupt
-
-
-@app.command(
-    cls=FlagCommand,
-    epilog="Example: sweyard tasks push ~/.cache/sweyard/datasets/tiny --name tiny --images images.json",
-)
 def push(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, or its file.")],
     name: Annotated[str, typer.Option(help="What TrainingRuns call it: tasks.train.dataset.", show_default=False)],

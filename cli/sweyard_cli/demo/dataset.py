@@ -3,18 +3,18 @@
 import os
 from pathlib import Path
 
+from sweyard_api.cache_root import cache_root
 from sweyard_api.constants import DEMO_DATASET
 from sweyard_cli.errors import UserError, interrupted_making
 
-KINDS = (
-    "equality,boundary,boolean_operator,not_added,arithmetic,identity,membership,extreme,boolean_literal,loop_exit,"
-    "return_negated,constant,comparison_direction"
-)
+PACKAGES = ("cachetools==6.2.0", "mistune==3.1.0")
+UNSEEN_PACKAGES = ("toolz==1.0.0",)
+TRAIN, HELDOUT, UNSEEN = 100, 40, 20
+KINDS = frozenset({
+    "equality", "boundary", "boolean_operator", "not_added", "arithmetic", "identity", "membership", "extreme",
+    "boolean_literal", "loop_exit", "return_negated", "constant", "comparison_direction",
+})  # fmt: skip
 """Bugs whose repair a model of a million parameters can infer from the line alone."""
-ARGUMENTS = (
-    *("--name", DEMO_DATASET, "--package", "cachetools==6.2.0", "--package", "mistune==3.1.0"),
-    *("--unseen-package", "toolz==1.0.0", "--train", "100", "--heldout", "40", "--unseen", "20", "--kinds", KINDS),
-)
 
 
 def make_demo_dataset(go_on: str) -> Path:
@@ -22,11 +22,20 @@ def make_demo_dataset(go_on: str) -> Path:
 
     Raises UserError.
     """
-    from sweyard_sandbox.tasks.command import parser, run
+    from sweyard_sandbox.tasks.make import Options, Quotas
+    from sweyard_sandbox.tasks.making import Making, run
     from sweyard_sandbox.tasks.source import SourceError
 
+    quotas = Quotas(TRAIN, HELDOUT, UNSEEN)
+    making = Making(
+        name=DEMO_DATASET,
+        cache=cache_root(os.environ),
+        packages=PACKAGES,
+        unseen_packages=UNSEEN_PACKAGES,
+        options=Options(quotas=quotas, kinds=KINDS, jobs=(os.cpu_count() or 1) + 1),
+    )
     try:
-        return run(parser(os.environ).parse_args(ARGUMENTS))
+        return run(making)
     except SourceError as error:
         raise UserError(f"the demo's data set cannot be made: {error}", exit_code=1) from error
     except KeyboardInterrupt as interrupt:

@@ -1,4 +1,4 @@
-"""Make a data set of verified bug-repair tasks from Python packages. `python -m sweyard_sandbox.tasks.make --help`.
+"""Make a data set of verified bug-repair tasks from Python packages.
 
 The same sources, seed and options give the same tasks, whatever the number of processes. What was verified before an
 interruption is not verified again.
@@ -248,9 +248,3 @@ def _settled(mutation: Mutation, verdict: "Verdict | Future[Verdict]", journal: 
         verdict = verdict.result()
         journal.put(mutation, verdict)
     return mutation, verdict
-
-
-if __name__ == "__main__":
-    from sweyard_sandbox.tasks.command import main
-
-    main()

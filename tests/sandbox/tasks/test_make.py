@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sandbox.tasks.small_package import pytest_suite, unittest_suite, write_repository
@@ -18,8 +19,9 @@ from sweyard_api.workload import TaskSource
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_sandbox.tasks.check import check_tasks
-from sweyard_sandbox.tasks.command import parser, run
 from sweyard_sandbox.tasks.load import load_tasks
+from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.making import Making, run
 from sweyard_sandbox.tasks.mutation.find import find_mutations
 from sweyard_sandbox.tasks.sizes import TooFewTasksError
 from sweyard_sandbox.tasks.source import SourceError, copy_repository
@@ -49,9 +51,8 @@ def dataset(work: Path, repositories: tuple[Path, Path]) -> Path:
 def make(
     work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0, train: int = 8, heldout: int = 3
 ) -> Path:
-    arguments = ["--name", name, "--cache", str(work / "cache"), "--train", str(train), "--heldout", str(heldout)]
-    arguments += ["--jobs", str(jobs), "--seed", str(seed)]
-    return run(parser({}).parse_args([*arguments, *(part for each in repositories for part in ("--repo", str(each)))]))
+    options = Options(seed=seed, quotas=Quotas(train, heldout), jobs=jobs)
+    return run(Making(name=name, cache=work / "cache", repositories=repositories, options=options))
 
 
 async def test_tasks_are_verified_by_the_real_grader(dataset: Path) -> None:
@@ -186,33 +187,33 @@ def test_source_without_a_passing_suite_says_so(tmp_path: Path, files: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("wrong", "sentence"),
     [
-        ([], "name at least one source"),
-        (["--package", "toolz"], "name a version"),
-        (["--repo", "/nonexistent"], "no such directory"),
-        (["--kinds", "typo"], "unknown"),
+        ({}, "name at least one source"),
+        ({"packages": ["toolz"]}, "name a version"),
+        ({"repositories": [Path("/nonexistent")]}, "no such directory"),
+        ({"options": Options(kinds=frozenset({"typo"}))}, "unknown"),
+        ({"name": "../x"}, "must be letters"),
     ],
 )
-def test_wrong_command_says_what_to_do(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_what_cannot_be_made_says_what_to_do(tmp_path: Path, wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SourceError, match=sentence):
-        run(parser({}).parse_args(["--name", "x", "--cache", str(tmp_path), *arguments]))
+        run(Making(**{"name": "x", "cache": tmp_path, **wrong}))
 
 
 def test_a_source_without_tests_leaves_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "core.py").write_text("x = 1\n")
-    command = ["--name", "x", "--cache", str(tmp_path / "cache"), "--repo", str(tmp_path / "bare")]
 
     with pytest.raises(SourceError, match="no test files"):
-        run(parser({}).parse_args(command))
+        run(Making(name="x", cache=tmp_path / "cache", repositories=[tmp_path / "bare"]))
     assert not (tmp_path / "cache" / "datasets").exists()
 
 
 def test_a_making_that_is_terminated_leaves_no_temporary_folder(
     tmp_path: Path, repositories: tuple[Path, Path]
 ) -> None:
-    command = [sys.executable, "-m", "sweyard_sandbox.tasks.make", "--name", "x", "--cache", str(tmp_path / "cache")]
+    command = [sys.executable, "-m", "sweyard_cli", "tasks", "make", "--name", "x", "--cache", str(tmp_path / "cache")]
     # Sockets lie in it, whose names may not be as long as those of the test's own directory.
     with tempfile.TemporaryDirectory() as temporary:
         environment = {**os.environ, "TMPDIR": temporary}
@@ -228,20 +229,22 @@ def test_a_making_that_is_terminated_leaves_no_temporary_folder(
 def test_a_number_that_was_asked_for_is_met_or_the_numbers_that_can_be_had_are_told(
     tmp_path: Path, repositories: tuple[Path, Path]
 ) -> None:
-    command = ["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0]), "--kinds", "boundary,equality"]
+    def make_of(quotas: Quotas) -> Path:
+        options = Options(quotas=quotas, kinds=frozenset({"boundary", "equality"}))
+        return run(Making(name="x", cache=tmp_path, repositories=repositories[:1], options=options))
 
     with pytest.raises(TooFewTasksError, match=r"and 500 train and 2 heldout are needed: of [0-9]+ bugs") as refusal:
-        run(parser({}).parse_args([*command, "--train", "500"]))
-    told = re.search("ask for (--train [0-9]+ --heldout [0-9]+)", str(refusal.value))
+        make_of(Quotas(train=500))
+    told = re.search("ask for --train ([0-9]+) --heldout ([0-9]+)", str(refusal.value))
     assert told is not None
     assert not (tmp_path / "datasets" / "x" / "tasks.jsonl.gz").exists()
-    assert (run(parser({}).parse_args([*command, *told[1].split()])) / "tasks.jsonl.gz").exists()
+    assert (make_of(Quotas(*map(int, told.groups()))) / "tasks.jsonl.gz").exists()
 
 
 def test_without_a_number_what_was_proved_is_kept_and_why_it_is_not_more_is_told(
     tmp_path: Path, repositories: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = run(parser({}).parse_args(["--name", "x", "--cache", str(tmp_path), "--repo", str(repositories[0])]))
+    out = run(Making(name="x", cache=tmp_path, repositories=repositories[:1]))
 
     train, heldout = (len(load_tasks(TaskSource(dataset=str(out), split=split), [])) for split in ("train", "heldout"))
     told = capsys.readouterr().out

@@ -7,8 +7,9 @@ import pytest
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.agents.registry import make_agent
-from sweyard_sandbox.tasks.command import parser, run
 from sweyard_sandbox.tasks.load import load_tasks
+from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.making import Making, run
 from sweyard_sandbox.tasks.task import Task
 
 FUNCTIONS = 8
@@ -40,8 +41,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (repository / "tests" / "test_core.py").write_text(TEST + "".join(cases))
     (repository / "pyproject.toml").write_text('[project]\nname = "gauge"\nlicense = "MIT"\n')
-    arguments = ["--name", "d", "--cache", str(root / "cache"), "--train", "6", "--heldout", "3", "--practice", "30"]
-    return run(parser({}).parse_args([*arguments, "--repo", str(repository)]))
+    options = Options(quotas=Quotas(train=6, heldout=3, practice=30))
+    return run(Making(name="d", cache=root / "cache", repositories=[repository], options=options))
 
 
 def load(dataset: Path, split: str | None) -> list[Task]:
