@@ -15,9 +15,9 @@ OURS = "sweyard.dev/cluster"
 class Recipe:
     """Programs built from one of our Go modules, all of one version.
 
-    Those that can be compiled with the dependencies of Kubernetes' own release are of its module, so that what they
-    have in common is compiled once. A main package of ours takes the place of one that cannot be built from
-    elsewhere, or that takes in much that is not used here.
+    Those that can be compiled with the dependencies of Kubernetes' own release are of its module, and helm and CoreDNS
+    are held to its versions of what they share with it, so that this is compiled once. A main package of ours takes
+    the place of one that cannot be built from elsewhere, or that takes in much that is not used here.
 
     `packages` maps a program to its main package, whose last element is its name, `stamps` a linker variable to a
     template of the version, `version_commands` a program to the arguments that print its version.

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sweyard_cluster import prerequisites
 from sweyard_cluster.binaries import Binaries, announcement
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.paths import Cache
-from sweyard_cluster.recipes import GROUPS
+from sweyard_cluster.recipes import GROUPS, MODULES
 from sweyard_cluster.terminal import Progress
 
 
@@ -100,3 +101,20 @@ def test_a_pipe_is_told_of_each_program_of_a_build(tmp_path: Path, monkeypatch: 
     assert compiled == "    pause: 2 packages compiled, its own is the last"
     assert done.startswith("  pause 1: done")
     assert binaries.path("pause").exists()
+
+
+@pytest.mark.parametrize("module", ["coredns", "helm"])
+def test_what_a_program_shares_with_kubernetes_is_compiled_once(module: str) -> None:
+    """Go takes a compiled package for another program only if it, and all that it imports, is of the same version."""
+    kubernetes, own = _versions("kubernetes"), _versions(module)
+    shared = kubernetes.keys() & own.keys()
+    assert len(shared) > 30
+    assert {name: own[name] for name in shared} == {name: kubernetes[name] for name in shared}
+
+
+def _versions(module: str) -> dict[str, str]:
+    """Versions by name of all that a go.mod requires, after its replacements."""
+    text = (MODULES / module / "go.mod").read_text(encoding="utf-8")
+    replaced = dict(re.findall(r"^(?:replace|\t)\s*(\S+) => \S+ (v\S+)", text, re.MULTILINE))
+    required = dict(re.findall(r"^(?:require|\t)\s*(\S+) (v\S+)", text, re.MULTILINE))
+    return {name: replaced.get(name, version) for name, version in required.items()}
