@@ -5,6 +5,7 @@ instead, which saves their start while tests are written.
 """
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -23,6 +24,12 @@ _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", _untimed, derandomize=True)
 settings.register_profile("search", _untimed, max_examples=2_000)
 settings.load_profile("fixed")
+
+
+def pytest_configure() -> None:
+    """A shell makes what it starts in the background ignore Ctrl-C, and so would all programs that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
