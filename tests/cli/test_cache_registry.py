@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
+from sweyard_cli.cache.docker_logins import DockerLogins
 from sweyard_cli.cache.registry import Registry, read_layers
+from sweyard_cli.cache.registry_client import RegistryClient
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -24,7 +27,10 @@ class FakeRegistry:
     address: str = ""
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
     token: str = ""
+    challenge: str = "Bearer"
     num_tokens: int = 0
+    token_form: dict[str, list[str]] = field(default_factory=dict)
+    """The form by which a token was asked for last."""
 
 
 @pytest.fixture
@@ -32,12 +38,16 @@ def registry() -> Iterator[FakeRegistry]:
     fake = FakeRegistry()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            fake.token_form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self._answer(200, {"access_token": fake.token})
+
         def do_GET(self) -> None:
             if self.path.startswith("/token"):
                 fake.num_tokens += 1
                 self._answer(200, {"token": fake.token})
             elif fake.token and self.headers.get("Authorization") != f"Bearer {fake.token}":
-                realm = f'Bearer realm="http://{fake.address}/token",service="r",scope="repository:a:pull"'
+                realm = f'{fake.challenge} realm="http://{fake.address}/token",service="r",scope="repository:a:pull"'
                 self._answer(401, {}, {"WWW-Authenticate": realm})
             else:
                 page = fake.pages.get(self.path)
@@ -80,6 +90,41 @@ def test_a_token_is_fetched_once_a_repository(registry: FakeRegistry) -> None:
     for tag in ("1", "2"):
         assert len(reading.layers(f"{registry.address}/a:{tag}")) == 2
     assert registry.num_tokens == 1
+
+
+HELPER = '#!/bin/sh\necho "{\\"Username\\": \\"<token>\\", \\"Secret\\": \\"identity\\"}"\n'
+
+
+@pytest.mark.parametrize("place", ["helper", "file"])
+def test_an_identity_token_is_changed_for_one_of_the_repository(
+    place: str, registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = tmp_path / "docker-credential-fake"
+    helper.write_text(HELPER)
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    entry = {"auth": "bm9ib2R5Og==", "identitytoken": "identity"}
+    config = {"helper": {"credHelpers": {registry.address: "fake"}}, "file": {"auths": {registry.address: entry}}}
+    registry.token = "secret"
+    registry.pages["/v2/a/manifests/1"] = {"layers": LAYERS}
+    reading = Registry(RegistryClient(DockerLogins(config[place])))
+    assert len(reading.layers(f"{registry.address}/a:1")) == 2
+    assert registry.token_form == {
+        "grant_type": ["refresh_token"],
+        "client_id": ["sweyard"],
+        "refresh_token": ["identity"],
+        "service": ["r"],
+        "scope": ["repository:a:pull"],
+    }
+
+
+def test_a_registry_that_changes_no_tokens_wants_a_password(registry: FakeRegistry) -> None:
+    registry.token, registry.challenge = "secret", "Basic"
+    logins = DockerLogins({"auths": {registry.address: {"identitytoken": "identity"}}})
+    _, untold = read_layers([f"{registry.address}/a:1"], Registry(RegistryClient(logins)))
+    assert untold == {
+        f"{registry.address}/a:1": f"{registry.address} wants a password, and Docker's configuration has a token for it"
+    }
 
 
 def test_why_there_is_no_size_is_told_and_harms_no_other(registry: FakeRegistry) -> None:

@@ -11,14 +11,17 @@ from typing import Any
 from sweyard_cli.errors import UserError
 
 _HUB, _HUB_KEY = "docker.io", "https://index.docker.io/v1/"
+_TOKEN = "<token>"
+"""A helper's user name for a secret that is an identity token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """At one registry."""
+    """At one registry: a password, or a token that its realm changes for others."""
 
-    username: str
-    password: str = field(repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    identity_token: str = field(default="", repr=False)
 
     @property
     def header(self) -> str:
@@ -52,6 +55,8 @@ class DockerLogins:
             return login
         auths: Mapping[str, Mapping[str, str]] = self.config.get("auths") or {}
         entry = auths.get(key) or auths.get(f"https://{host}") or {}
+        if entry.get("identitytoken"):
+            return Login(identity_token=entry["identitytoken"])
         if entry.get("auth"):
             username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
             return Login(username, password)
@@ -70,4 +75,5 @@ def _ask_helper(name: str, key: str) -> Login | None:
     if done.returncode:
         return None  # it has none for this registry
     found = json.loads(done.stdout)
-    return Login(str(found["Username"]), str(found["Secret"]))
+    username, secret = str(found["Username"]), str(found["Secret"])
+    return Login(identity_token=secret) if username == _TOKEN else Login(username, secret)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
-from sweyard_cli.cache.docker_logins import DockerLogins
+from sweyard_cli.cache.docker_logins import DockerLogins, Login
 
 INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
@@ -23,6 +23,7 @@ ACCEPT = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
 _TIMEOUT_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
+_CLIENT = "sweyard"
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -124,17 +125,27 @@ class RegistryClient:
         if not challenge.lower().startswith("bearer "):
             if login is None:
                 raise RegistryError(f"{host} wants a password: log in with `docker login {host}`", 401)
+            if login.identity_token:
+                raise RegistryError(f"{host} wants a password, and Docker's configuration has a token for it", 401)
             return login.header
         fields = dict(_CHALLENGE.findall(challenge))
         realm = urllib.parse.urlsplit(fields.get("realm", ""))
         may_be_plain = is_loopback(host) or host in self.insecure_hosts
         if login is not None and realm.scheme != "https" and not may_be_plain:
             raise RegistryError(f"{host}: its realm {realm.geturl()} is not https, so gets no password", 401)
-        query = urllib.parse.urlencode({name: fields[name] for name in ("service", "scope") if name in fields})
-        request = _request("GET", f"{realm.geturl()}?{query}", {}, None, None if login is None else login.header)
-        with _open(request, None) as reply:
+        asked = {name: fields[name] for name in ("service", "scope") if name in fields}
+        with _open(_token_request(realm.geturl(), asked, login), None) as reply:
             answer = json.load(reply)
         return f"Bearer {answer.get('token') or answer['access_token']}"
+
+
+def _token_request(realm: str, asked: Mapping[str, str], login: Login | None) -> urllib.request.Request:
+    """By the distribution project's token authentication, or with an identity token by its OAuth 2."""
+    if login is not None and login.identity_token:
+        form = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": login.identity_token, **asked}
+        return _request("POST", realm, {}, urllib.parse.urlencode(form).encode(), None)
+    header = None if login is None else login.header
+    return _request("GET", f"{realm}?{urllib.parse.urlencode(asked)}", {}, None, header)
 
 
 def _unverified() -> ssl.SSLContext:
