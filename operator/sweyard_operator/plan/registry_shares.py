@@ -1,8 +1,9 @@
 """Each node's part of the pulls that one registry serves at once: pure.
 
 A part that was given is taken from what is left until the node's own report says that it gave it back, so that the sum
-never exceeds the limit, however late reports are. A node keeps its part until it has its images: the number of writes
-does not grow with the number of pulls.
+never exceeds the limit, however late reports are. A node keeps its part until it has its images: so it is told of it
+twice, and at most `per_node` - 1 times more that its part grew, however many images it pulls. Less would not do, since
+each node has to know its own part, and others wait for what it gives back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +33,10 @@ def share_pulls(
     limit: int,
     per_node: int,
 ) -> Shares | None:
-    """None where the nodes cannot exceed the limit together."""
-    if len(placement) * per_node <= limit:
+    """None where the nodes cannot exceed the limit together, and never could."""
+    # Else one node that comes and goes would have all the others told anew each time.
+    is_shared = any(assignment.registry_pulls is not None for assignment in told.values())
+    if len(placement) * per_node <= limit and not is_shared:
         return None
     needs: dict[str, dict[str, _Need]] = {}
     for node, images in placement.items():
@@ -76,7 +79,8 @@ def _share_one(needs: Mapping[str, _Need], taken: Mapping[str, int], limit: int,
     sound = [node for node in waiting if not needs[node].rank[0]]
     fair = max(1, limit // len(sound)) if sound else limit
     keeping = sound if sound else waiting
-    parts = {node: min(taken[node], fair, needs[node].count, per_node) for node in keeping if taken[node]}
+    # Also more than it has images left for: all that are sound get as much, and take no more.
+    parts = {node: min(taken[node], fair, per_node) for node in keeping if taken[node]}
     free = limit - sum(max(count, parts.get(node, 0)) for node, count in taken.items())
     for level in range(1, per_node + 1):
         for node in waiting:

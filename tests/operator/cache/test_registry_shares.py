@@ -1,6 +1,7 @@
 """However nodes come to their parts of a registry's pulls, together they never exceed its limit, and all get done."""
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -36,7 +37,7 @@ class Node:
 
 @settings(max_examples=60, deadline=None)
 @given(num_nodes=st.integers(2, 12), limit=st.integers(1, 6), per_node=st.integers(1, 4), seed=st.integers(0, 1_000))
-def test_the_limit_holds_at_every_moment_and_all_images_arrive(
+def test_the_limit_holds_at_every_moment_and_all_images_arrive_with_few_writes(
     num_nodes: int, limit: int, per_node: int, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -45,13 +46,16 @@ def test_the_limit_holds_at_every_moment_and_all_images_arrive(
         return
     start = Assignment(images=(), max_parallel_pulls=per_node, registry_pulls={})
     nodes = {name: Node(start) for name in placement}
+    writes = Counter[str]()
     for _ in range(2_000):
         reports = {name: node.report for name, node in nodes.items() if node.report is not None}
         told = {name: node.told for name, node in nodes.items()}
         shares = share_pulls(placement, reports, told, limit=limit, per_node=per_node)
         assert shares is not None
         for name, node in nodes.items():
+            before = node.told
             node.told = start.model_copy(update={"images": tuple(placement[name]), "registry_pulls": shares[name]})
+            writes[name] += node.told != before
         for name in rng.sample(list(nodes), rng.randrange(1, num_nodes + 1)):
             node = nodes[name]
             if node.running and rng.random() < 0.5:
@@ -59,6 +63,8 @@ def test_the_limit_holds_at_every_moment_and_all_images_arrive(
             node.look(name)
         assert sum(len(node.running) for node in nodes.values()) <= limit
         if all(set(node.done) == set(placement[name]) for name, node in nodes.items()):
+            # Its images, its part, what that grew by, and that it gives it back.
+            assert max(writes.values()) <= per_node + 2
             return
     raise AssertionError("not all images arrived")
 
@@ -69,6 +75,16 @@ def told(**parts: int) -> Assignment:
 
 def test_few_nodes_are_told_no_limit() -> None:
     assert share_pulls({"n1": ["r.test/a:1"]}, {}, {}, limit=3, per_node=3) is None
+
+
+def test_at_the_border_a_node_that_comes_and_goes_has_nobody_told_anew() -> None:
+    here = {"n1": ["r.test/a:1"]}
+    reports = {"n1": NodeReport(node="n1", images={"r.test/a:1": CACHED}, registry_pulls={})}
+    settled = {"n1": told(part=0).model_copy(update={"registry_pulls": {}})}
+    for placement in ({**here, "n2": []}, here, {**here, "n2": []}):
+        parts = share_pulls(placement, reports, settled, limit=1, per_node=1)
+        assert parts is not None
+        assert parts["n1"] == {}
 
 
 def test_a_node_whose_images_only_fail_gives_its_part_to_others() -> None:
