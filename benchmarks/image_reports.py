@@ -5,18 +5,18 @@ and a registry in memory, speaks to the API server by the real protocol: it read
 pulls. From no assignment to every image on its nodes, then at rest. Figures:
 - `cpu_s` and `peak_rss_mib`: of the operator's process, by the kernel's books, until all is cached;
 - `idle_cpu_fraction`: of one core, once nothing changes;
-- `largest_bytes`: the largest object that the operator or an agent wrote, as JSON;
-- `reports_per_node`: times that an agent wrote its report.
+- `largest_bytes`: the largest version of any object that the operator or an agent wrote, as JSON, by watches;
+- `assignments_per_node`, `reports_per_node`: times that they were written.
 The last line is JSON.
 """
 
 import argparse
 import asyncio
-import json
+import contextlib
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,26 @@ from benchmarks.image_world import make_images, make_manifests
 from benchmarks.operator_process import OperatorProcess, cpu_seconds, peak_rss_mib
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import fresh_namespace
+from benchmarks.written_objects import WrittenObjects
 
-from sweyard_api.constants import API_VERSION, GROUP, IMAGES_KEY, LABEL_CACHE, VERSION
+from sweyard_api.constants import API_VERSION, GROUP, IMAGES_KEY, VERSION
 from sweyard_api.kinds import IMAGE_CACHE
 from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.cri import HeldImage, RegistryAuth
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
-from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.survey import Survey
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.credentials import load_credentials
-from sweyard_operator.resources import CONFIG_MAPS
+from sweyard_operator.observe.image_cache import ROLE_ASSIGNMENT, ROLE_REPORT
+from sweyard_operator.resources import CONFIG_MAPS, DAEMON_SETS, EVENTS, IMAGE_CACHES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from sweyard_operator.transport import HttpTransport
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 
 CACHE, SOURCE = "images", "listed"
+_WRITTEN = (IMAGE_CACHES, CONFIG_MAPS, DAEMON_SETS, SERVICE_ACCOUNTS, ROLE_BINDINGS, EVENTS)
 _FAMILIES = 10
 _PULLS_OF_A_REGISTRY = 2_000
 _AT_ONCE = 32
@@ -78,22 +80,11 @@ class MemoryNode:
         return self.manifests[image]
 
 
-class CountingMailbox(ConfigMapMailbox):
-    """Of one node, with the number of its reports."""
-
-    num_reports = 0
-
-    async def write_report(self, report: NodeReport) -> None:
-        await super().write_report(report)
-        self.num_reports += 1
-
-
 @dataclass(slots=True)
 class Fleet:
     """The agents of all nodes."""
 
     agents: list[CacheAgent]
-    mailboxes: list[CountingMailbox]
 
     async def run_round(self) -> None:
         """One pass of each, in no order."""
@@ -105,22 +96,16 @@ class Fleet:
 
         await asyncio.gather(*(one_pass(agent) for agent in random.sample(self.agents, len(self.agents))))
 
-    @property
-    def num_reports(self) -> int:
-        """By all so far."""
-        return sum(mailbox.num_reports for mailbox in self.mailboxes)
-
 
 def make_fleet(cluster: Cluster, namespace: str, uid: str, count: int, manifests: Mapping[str, Manifest]) -> Fleet:
     """An agent for each of KWOK's nodes."""
-    agents, mailboxes = [], []
+    agents = []
     for index in range(1, count + 1):
         name, node = f"fake-{index:04d}", MemoryNode(manifests)
-        mailbox = CountingMailbox(cluster, namespace=namespace, cache=CACHE, cache_uid=uid, node=name)
+        mailbox = ConfigMapMailbox(cluster, namespace=namespace, cache=CACHE, cache_uid=uid, node=name)
         survey = Survey(node, time.monotonic)
-        agents.append(CacheAgent(name, node, mailbox, {}, survey, time.monotonic))
-        mailboxes.append(mailbox)
-    return Fleet(agents, mailboxes)
+        agents.append(CacheAgent(name, node, mailbox, {}.get, survey, time.monotonic))
+    return Fleet(agents)
 
 
 async def make_cache(api: ApiClient, namespace: str, images: Sequence[str], copies: int | str) -> str:
@@ -159,25 +144,16 @@ async def measure(
     api = ApiClient(load_kubeconfig(kubeconfig))
     cluster = Cluster(HttpTransport(load_credentials(kubeconfig)), Contact(time.monotonic), randomness=random.Random(0))
     try:
-        async with fresh_namespace(api) as namespace:
+        async with fresh_namespace(api) as namespace, _watched(cluster, namespace) as written:
             began, before = time.monotonic(), cpu_seconds(operator.pid)
             uid = await make_cache(api, namespace, [image.name for image in images], copies)
             fleet = make_fleet(cluster, namespace, uid, num_nodes, manifests)
-            rounds = 0
-            async with asyncio.timeout(_DEADLINE_SECONDS):
-                while not await is_ready(api, namespace, num_images):
-                    operator.check_running()
-                    await fleet.run_round()
-                    rounds += 1
-                    if rounds % 10 == 0:
-                        seconds = time.monotonic() - began
-                        print(f"{seconds:.0f} s: {fleet.num_reports} reports; {await tell(api, namespace)}", flush=True)
+            await _fill(api, namespace, fleet, operator, num_images)
             cpu_s, seconds = cpu_seconds(operator.pid) - before, time.monotonic() - began
             await asyncio.sleep(_IDLE_SECONDS)
             before = cpu_seconds(operator.pid)
             await asyncio.sleep(_IDLE_SECONDS)
             idle = (cpu_seconds(operator.pid) - before) / _IDLE_SECONDS
-            largest = await find_largest(cluster, api, namespace)
     finally:
         await api.close()
         await cluster.close()
@@ -185,16 +161,33 @@ async def measure(
         "seconds": round(seconds, 1),
         "cpu_s": round(cpu_s, 1),
         "idle_cpu_fraction": round(idle, 3),
-        "largest_bytes": largest,
-        "reports_per_node": round(fleet.num_reports / num_nodes, 1),
+        "largest_bytes": written.largest_bytes,
+        "assignments_per_node": round(written.num_versions[ROLE_ASSIGNMENT] / num_nodes, 2),
+        "reports_per_node": round(written.num_versions[ROLE_REPORT] / num_nodes, 2),
     }
 
 
-async def find_largest(cluster: Cluster, api: ApiClient, namespace: str) -> int:
-    """Bytes of the largest object that belongs to the cache, and of the cache itself."""
-    maps, _ = await cluster.list(CONFIG_MAPS, namespace, label_selector=LABEL_CACHE)
-    cache = await api.request("GET", _path(namespace, CACHE))
-    return max(len(json.dumps(item)) for item in (*maps, cache))
+async def _fill(api: ApiClient, namespace: str, fleet: Fleet, operator: OperatorProcess, num_images: int) -> None:
+    """Until all is cached. Raises TimeoutError."""
+    began, rounds = time.monotonic(), 0
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not await is_ready(api, namespace, num_images):
+            operator.check_running()
+            await fleet.run_round()
+            rounds += 1
+            if rounds % 10 == 0:
+                print(f"{time.monotonic() - began:.0f} s: {await tell(api, namespace)}", flush=True)
+
+
+@contextlib.asynccontextmanager
+async def _watched(cluster: Cluster, namespace: str) -> AsyncIterator[WrittenObjects]:
+    """Of all kinds that operator and agents write for a cache."""
+    written = WrittenObjects()
+    async with asyncio.TaskGroup() as group:
+        watches = [group.create_task(written.follow(cluster, kind, namespace)) for kind in _WRITTEN]
+        yield written
+        for watch in watches:
+            watch.cancel()
 
 
 def run(num_nodes: int, num_images: int, copies: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 
 from sweyard_operator.cache_agent.agent import CacheAgent
-from sweyard_operator.cache_agent.auth import read_pull_secrets
+from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import CriRuntime
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
 from sweyard_operator.cache_agent.registry import open_registry
@@ -60,10 +60,12 @@ async def serve() -> None:
         cache_uid=os.environ["SWEYARD_CACHE_UID"],
         node=node,
     )
-    auths = read_pull_secrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets")))
-    registry = open_registry(auths, _ARCHITECTURES.get(platform.machine(), platform.machine()))
+    find_auth = PullSecrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets"))).find
+    registry = open_registry(find_auth, _ARCHITECTURES.get(platform.machine(), platform.machine()))
     survey = Survey(registry, time.monotonic)
-    agent = CacheAgent(node=node, runtime=runtime, mailbox=mailbox, auths=auths, survey=survey, clock=time.monotonic)
+    agent = CacheAgent(
+        node=node, runtime=runtime, mailbox=mailbox, find_auth=find_auth, survey=survey, clock=time.monotonic
+    )
     try:
         await run(agent, stop)
     finally:

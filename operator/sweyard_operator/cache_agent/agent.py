@@ -6,11 +6,12 @@ image which turns up was its own doing.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sweyard_operator.cache_agent.cri import ImageRuntime, PullError, RegistryAuth
+from sweyard_operator.cache_agent.auth import FindAuth
+from sweyard_operator.cache_agent.cri import ImageRuntime, PullError
 from sweyard_operator.cache_agent.disk import (
     NO_NEEDS,
     SETTLE_SECONDS,
@@ -58,7 +59,7 @@ class CacheAgent:
     node: str
     runtime: ImageRuntime
     mailbox: Mailbox
-    auths: Mapping[str, RegistryAuth]
+    find_auth: FindAuth
     survey: Survey
     clock: Callable[[], float]
     _pulls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -149,7 +150,7 @@ class CacheAgent:
         )
 
     async def _pull(self, image: str) -> None:
-        auth = self.auths.get(registry_host(image))
+        auth = self.find_auth(registry_host(image))
         await self.runtime.pull(image, auth, timeout_seconds=PULL_TIMEOUT_SECONDS)
 
     def _collect_finished(self) -> None:

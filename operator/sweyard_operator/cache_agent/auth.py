@@ -1,10 +1,27 @@
-"""Registry credentials from mounted docker config files."""
+"""Registry credentials from mounted docker config files, read whenever one is needed: some last for hours only, and the
+kubelet puts their successors into the same place."""
 
 import base64
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sweyard_operator.cache_agent.cri import RegistryAuth
+
+FindAuth = Callable[[str], RegistryAuth | None]
+"""Credentials for a registry host as they are now; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSecrets:
+    """Those mounted below a directory."""
+
+    directory: Path
+
+    def find(self, host: str) -> RegistryAuth | None:
+        """See FindAuth."""
+        return read_pull_secrets(self.directory).get(host)
 
 
 def read_pull_secrets(directory: Path) -> dict[str, RegistryAuth]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from sweyard_operator.cache_agent.cri import RegistryAuth
+from sweyard_operator.cache_agent.auth import FindAuth
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
 
@@ -57,7 +57,7 @@ class Registry:
     """Asks registries, each by the scheme it speaks; a token is fetched once a repository."""
 
     session: aiohttp.ClientSession
-    auths: Mapping[str, RegistryAuth]
+    find_auth: FindAuth
     architecture: str = "amd64"
     _plain_hosts: set[str] = field(default_factory=set)
     _authorizations: dict[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Registry:
 
     async def _authorize(self, host: str, challenge: str) -> str:
         """The header to send; of a Bearer challenge by asking its realm."""
-        auth = self.auths.get(host)
+        auth = self.find_auth(host)
         basic = aiohttp.encode_basic_auth(auth.username, auth.password) if auth is not None else ""
         if not challenge.lower().startswith("bearer "):
             return basic
@@ -154,9 +154,9 @@ class Registry:
         return f"Bearer {token}"
 
 
-def open_registry(auths: Mapping[str, RegistryAuth], architecture: str) -> Registry:
+def open_registry(find_auth: FindAuth, architecture: str) -> Registry:
     """In a running event loop; close its session."""
-    return Registry(aiohttp.ClientSession(), auths, architecture)
+    return Registry(aiohttp.ClientSession(), find_auth, architecture)
 
 
 def split_reference(rest: str) -> tuple[str, str]:

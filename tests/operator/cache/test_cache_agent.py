@@ -82,7 +82,7 @@ class FakeNode:
             node="n1",
             runtime=self,
             mailbox=self,
-            auths={},
+            find_auth={}.get,
             survey=Survey(self, lambda: self.now),
             clock=lambda: self.now,
         )

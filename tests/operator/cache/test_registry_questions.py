@@ -74,7 +74,7 @@ async def resolve(lying: LyingRegistry, image: str = "a:1", host: str = "", pass
     found = {where: RegistryAuth(where, "me", password)} if password else {}
     connector = aiohttp.TCPConnector(resolver=ThisMachine())
     async with aiohttp.ClientSession(connector=connector) as session:
-        return await Registry(session, found).resolve(f"{where}/{image}")
+        return await Registry(session, found.get).resolve(f"{where}/{image}")
 
 
 async def test_digest_and_layers_of_our_platform_come_through_an_index(lying: LyingRegistry) -> None:
