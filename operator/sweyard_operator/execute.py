@@ -19,7 +19,7 @@ from sweyard_operator.errors import (
 )
 from sweyard_operator.events import post_event
 from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal
-from sweyard_operator.resources import Manifest, name_of, namespace_of, resource_of
+from sweyard_operator.resources import Manifest, edition_of, name_of, namespace_of, resource_of
 
 logger = logging.getLogger(__name__)
 
@@ -107,13 +107,13 @@ class Executor:
         key = (str(manifest["kind"]), namespace_of(manifest), name_of(manifest))
         digest = _digest(manifest)
         live = self._caches.get(resource_of(manifest), key[1], key[2])
-        if live is not None and self._applied.get(key) == (digest, _edition(live)):
+        if live is not None and self._applied.get(key) == (digest, edition_of(live)):
             return None
         try:
             answer = await self._cluster.apply(manifest)
         except (ForbiddenError, InvalidError) as error:
             return _refusal(manifest, error)
-        self._applied[key] = (digest, _edition(answer))
+        self._applied[key] = (digest, edition_of(answer))
         self._caches.remember(answer)
         return None
 
@@ -153,12 +153,6 @@ def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusa
 
 def _digest(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _edition(live: Manifest) -> str:
-    """Changes when anybody changes what we applied: the generation, or the version of kinds that have none."""
-    metadata = live["metadata"]
-    return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"
 
 
 async def _in_parallel(call: Callable[[Item], Awaitable[Answer]], items: Iterable[Item]) -> list[Answer]:

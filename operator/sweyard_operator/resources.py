@@ -82,6 +82,12 @@ def annotations_of(manifest: Manifest) -> Mapping[str, str]:
     return annotations
 
 
+def edition_of(live: Manifest) -> str:
+    """Changes when anybody changes what we applied: the generation, or the version of kinds that have none."""
+    metadata = live["metadata"]
+    return f"{metadata['uid']}/{metadata.get('generation') or metadata['resourceVersion']}"
+
+
 def is_owned_by(manifest: Manifest, owner_uid: str) -> bool:
     """True if an owner reference names this UID; a right name with another UID is somebody else's object."""
     return any(reference.get("uid") == owner_uid for reference in manifest["metadata"].get("ownerReferences") or ())

@@ -1,6 +1,6 @@
 """Children of an ImageCache in mode `pods`: unprivileged pods whose containers hold the images on their node.
 
-No host socket, no privilege. What it cannot do: evict, know bytes, or pull in an order of its own.
+No host socket, no privilege. What it cannot do: evict, know bytes, limit pulls, or pull in an order of its own.
 """
 
 from collections.abc import Sequence

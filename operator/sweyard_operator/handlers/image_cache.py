@@ -9,6 +9,7 @@ from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
 from sweyard_operator.observe.image_cache import (
+    LABEL_HOLDS,
     ObservedCache,
     disk_bytes_of,
     read_reports,
@@ -22,9 +23,22 @@ from sweyard_operator.plan.image_cache import plan_image_cache
 from sweyard_operator.plan.image_need import Need, follow
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.plan import Plan
-from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, NODES, PODS, ROLLOUT_POOLS, Manifest, labels_of
+from sweyard_operator.resources import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    IMAGE_CACHES,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLLOUT_POOLS,
+    SERVICE_ACCOUNTS,
+    Manifest,
+    edition_of,
+    labels_of,
+)
 from sweyard_operator.work_queue import Key
 
+_AGENT_CHILDREN = (DAEMON_SETS, SERVICE_ACCOUNTS, ROLE_BINDINGS)
 SOURCE_POLL_SECONDS = 30.0
 """The imagesFrom ConfigMap is the user's, carries no label of ours, and is read once a pass."""
 DEMAND_GAP_SECONDS = 5.0
@@ -39,8 +53,10 @@ class ImageCacheController:
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._needs: dict[Key, Need] = {}
-        for resource in (CONFIG_MAPS, PODS):
-            operator.caches.watch(resource, LABEL_CACHE, self._child_changed)
+        operator.caches.watch(CONFIG_MAPS, LABEL_CACHE, self._child_changed)
+        operator.caches.watch(PODS, LABEL_CACHE, self._pod_changed)
+        for resource in _AGENT_CHILDREN:
+            operator.caches.watch(resource, LABEL_CACHE, self._agents_changed)
         operator.caches.watch(NODES, "", self._node_changed)
         operator.caches.watch(ROLLOUT_POOLS, "")
         operator.caches.watch(CONFIG_MAPS, LABEL_POOL, self._demand_changed)
@@ -86,6 +102,9 @@ class ImageCacheController:
             disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,
             pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
+            agents=tuple(
+                item for kind in _AGENT_CHILDREN for item in caches.labelled(kind, namespace, LABEL_CACHE, name)
+            ),
             need=self._needs[key],
         )
 
@@ -95,6 +114,16 @@ class ImageCacheController:
             self._operator.queue.add(
                 Key(IMAGE_CACHES.kind, item["metadata"]["namespace"], labels_of(item)[LABEL_CACHE])
             )
+
+    def _pod_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        # An agent's pod is no news: its report is.
+        if LABEL_HOLDS in labels_of(after or before or {"metadata": {}}):
+            self._child_changed(before, after)
+
+    def _agents_changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        # Nor is a DaemonSet's status, which changes with each of its pods.
+        if not before or not after or edition_of(before) != edition_of(after):
+            self._child_changed(before, after)
 
     def _node_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         # A node's heartbeat is no news; coming, going, cordoning and readiness are.

@@ -43,6 +43,8 @@ class ObservedCache:
     """Assignments and reports that exist, also of nodes that are gone."""
     pods: tuple[Manifest, ...]
     """Agent pods, or the pods that hold images in mode `pods`."""
+    agents: tuple[Manifest, ...] = ()
+    """What makes the agents: DaemonSet, ServiceAccount, RoleBinding."""
     told: Mapping[str, Assignment] = field(default_factory=dict)
     """By node: its agent's last assignment."""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -14,14 +14,22 @@ from sweyard_operator.build.cache_pods import build_holding_pods
 from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assignment_name, report_name
 from sweyard_operator.conditions import Condition, merge_conditions, moved_conditions
-from sweyard_operator.observe.image_cache import ObservedCache
+from sweyard_operator.observe.image_cache import LABEL_HOLDS, ObservedCache
 from sweyard_operator.plan.image_inputs import placement_inputs, plan_budgets
 from sweyard_operator.plan.image_need import order_assignments
-from sweyard_operator.plan.image_reports import CacheTotals, add_up, reports_of_pods
+from sweyard_operator.plan.image_reports import CacheTotals, add_up, has_ended, reports_of_pods
 from sweyard_operator.plan.placement import place
 from sweyard_operator.plan.plan import Deletion, Event, Plan
 from sweyard_operator.plan.registry_shares import share_pulls
-from sweyard_operator.resources import CONFIG_MAPS, PODS, Manifest, Resource, name_of
+from sweyard_operator.resources import CONFIG_MAPS, PODS, Manifest, Resource, labels_of, name_of, resource_of
+
+_UNWATCHED_DISK = Condition(
+    "DiskPressure",
+    "Unknown",
+    "NotWatched",
+    "mode pods knows no bytes and evicts nothing: budgets only weigh where images go, and the kubelets' own collection "
+    "of images keeps the disks",
+)
 
 
 def plan_image_cache(
@@ -39,10 +47,10 @@ def plan_image_cache(
     totals = add_up(placement, reports)
     held = {} if is_agent else placement
     pods = [pod for node, images in held.items() for pod in build_holding_pods(cache, spec, node, images)]
-    conditions = _conditions(observed, totals)
+    conditions = _conditions(observed, totals, is_agent)
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
-        delete=tuple(_stale(cache, observed, [] if is_agent else pods)),
+        delete=tuple(_stale(cache, observed, is_agent, pods)),
         apply=tuple(
             _agent_manifests(cache, spec, observed, placement, budgets, families, agent_image) if is_agent else ()
         ),
@@ -88,14 +96,21 @@ def _agent_manifests(
     return [*changed, *build_agent_children(cache, spec, agent_image)]
 
 
-def _stale(cache: Manifest, observed: ObservedCache, wanted_pods: Sequence[Manifest]) -> list[Deletion]:
-    """ConfigMaps of nodes that no longer take part, and pods that hold something else than is wanted."""
+def _stale(cache: Manifest, observed: ObservedCache, is_agent: bool, wanted_pods: Sequence[Manifest]) -> list[Deletion]:
+    """ConfigMaps of nodes that no longer take part, pods that hold something else than is wanted or have ended, and
+    all of the mode that was left."""
     name = name_of(cache)
-    kept_maps = {f(name, node) for node in observed.nodes for f in (assignment_name, report_name)}
+    nodes = observed.nodes if is_agent else ()
+    kept_maps = {f(name, node) for node in nodes for f in (assignment_name, report_name)}
     kept_pods = {name_of(pod) for pod in wanted_pods}
     maps = [_deletion(CONFIG_MAPS, item) for item in observed.config_maps if name_of(item) not in kept_maps]
-    holders = [pod for pod in observed.pods if "-hold-" in name_of(pod)]
-    return maps + [_deletion(PODS, pod) for pod in holders if name_of(pod) not in kept_pods]
+    agents = [] if is_agent else [_deletion(resource_of(item), item) for item in observed.agents]
+    holders = [pod for pod in observed.pods if LABEL_HOLDS in labels_of(pod)]
+    return [
+        *agents,
+        *maps,
+        *(_deletion(PODS, pod) for pod in holders if name_of(pod) not in kept_pods or has_ended(pod)),
+    ]
 
 
 def _deletion(resource: Resource, item: Manifest) -> Deletion:
@@ -127,14 +142,14 @@ def _event(condition: Condition) -> Event:
     return Event("Warning" if is_bad else "Normal", condition.reason, condition.message)
 
 
-def _conditions(observed: ObservedCache, totals: CacheTotals) -> list[Condition]:
+def _conditions(observed: ObservedCache, totals: CacheTotals, is_agent: bool) -> list[Condition]:
     ready = _ready(observed, totals)
     waiting = ready.status == "False" and ready.reason == "Pulling"
     return [
         ready,
         Condition("Progressing", "True" if waiting else "False", ready.reason, ready.message),
         _degraded(totals),
-        _disk_pressure(totals),
+        _disk_pressure(totals) if is_agent else _UNWATCHED_DISK,
     ]
 
 

@@ -81,7 +81,7 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
     """The same from the pods of mode `pods`: a container that has an image id holds its image."""
     by_node: dict[str, dict[str, ImageReport]] = {}
     for pod in pods:
-        if LABEL_HOLDS not in labels_of(pod):
+        if LABEL_HOLDS not in labels_of(pod) or has_ended(pod):
             continue
         node = pod["metadata"].get("annotations", {}).get("sweyard.dev/node", "")
         statuses = pod.get("status", {}).get("containerStatuses") or ()
@@ -89,6 +89,11 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
         wanted = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
         said.update({wanted[status["name"]]: _of_container(status) for status in statuses})
     return {node: NodeReport(node=node, images=images) for node, images in by_node.items()}
+
+
+def has_ended(pod: Manifest) -> bool:
+    """Evicted or lost: it keeps its images from nobody any more, and its name from its successor."""
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
 def _of_container(status: Manifest) -> ImageReport:

@@ -39,7 +39,10 @@ CACHE = {
 def plan(
     *images: str, nodes: tuple[str, ...] = ("n1", "n2"), reports: dict[str, NodeReport] | None = None, **spec: Any
 ) -> Plan:
-    observed = ObservedCache(images, None, nodes, reports or {}, spec.pop("config_maps", ()), spec.pop("pods", ()))
+    observed = ObservedCache(
+        *(images, None, nodes, reports or {}, spec.pop("config_maps", ()), spec.pop("pods", ())),
+        agents=spec.pop("agents", ()),
+    )
     parsed = ImageCacheSpec.model_validate(spec)
     return plan_image_cache(CACHE, parsed, observed, agent_image="agent:1", now=NOW)
 
@@ -114,6 +117,43 @@ def test_mode_pods_holds_images_without_privilege_and_reads_its_pods() -> None:
     made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", pods=(pod,))
     assert conditions(made)["Ready"] == ("True", "Cached")
     assert made.delete == ()
+
+
+def test_mode_pods_says_that_it_watches_no_disk() -> None:
+    assert conditions(plan("a:1", images=["a:1"], mode="pods"))["DiskPressure"] == ("Unknown", "NotWatched")
+
+
+def test_a_holding_pod_that_was_evicted_holds_nothing_and_is_replaced() -> None:
+    created = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods").create[0]
+    evicted = {
+        **created,
+        "metadata": {**created["metadata"], "uid": "evicted"},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "image-0", "imageID": "sha256:1"}]},
+    }
+    made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", pods=(evicted,))
+    assert conditions(made)["Ready"] == ("False", "Pulling")
+    assert [deletion.uid for deletion in made.delete] == ["evicted"]
+    assert [pod["metadata"]["name"] for pod in made.create] == [created["metadata"]["name"]]
+
+
+def test_a_mode_that_was_left_leaves_nothing_behind() -> None:
+    def live(manifest: Any) -> dict[str, Any]:
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": manifest["kind"]}}
+
+    agent = [live(manifest) for manifest in plan("a:1", nodes=("n1",), images=["a:1"]).apply]
+    config_maps = tuple(one for one in agent if one["kind"] == "ConfigMap")
+    agents = tuple(one for one in agent if one["kind"] != "ConfigMap")
+    made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", config_maps=config_maps, agents=agents)
+    assert sorted(deletion.uid for deletion in made.delete) == [
+        "ConfigMap",
+        "DaemonSet",
+        "RoleBinding",
+        "ServiceAccount",
+    ]
+    assert made.apply == ()
+    pods = tuple(map(live, made.create))
+    back = plan("a:1", nodes=("n1",), images=["a:1"], config_maps=config_maps, agents=agents, pods=pods)
+    assert [deletion.uid for deletion in back.delete] == ["Pod"]
 
 
 @pytest.mark.parametrize(
