@@ -12,11 +12,12 @@ Pure but for --peer: needs no cluster. Of all cases the worst:
 - `balance_learned`: the same where nothing was told at first, and then the agents' reports tell what registries told
   them: sizes, and the layers that the images assigned to a node share;
 - `move_ratio`: copies pulled after ten losses of a node against the copies that the lost nodes had;
-- `balance_after_losses`: what that leaves.
+- `balance_after_losses`: what that leaves;
+- `join_move_ratio`: copies pulled after three nodes joined, against a node's equal share of all copies for each.
 And `plan_s`, CPU time of one plan of 5,000 images on 1,000 nodes from nothing, `replan_s`, of one that finds all in
-place, and `bytes_ratio`, what one copy of each image needs against a copy on every node. With --peer also, from
-two real nodes: `peer_seconds_ratio`, `peer_bytes_ratio`, `warm_start_fraction` and `budget_exceeded_bytes`. The last
-line is JSON.
+place, and `bytes_ratio`, what one copy of each image needs against a copy on every node. With --peer also, of 60
+images on three real nodes: `peer_seconds_ratio`, `peer_bytes_ratio`, `warm_start_fraction`, `wave_seconds_ratio` and
+`budget_exceeded_bytes`. The last line is JSON.
 """
 
 import argparse
@@ -41,11 +42,16 @@ from sweyard_operator.plan.placement import CacheImage, CacheNode, place
 _FAMILIES = (10, 500)
 """R2E-Gym has ten repositories; other data sets have hundreds."""
 _COPIES = (1, 2, 3, 4, 5)
-_LOSSES = 10
+_LOSSES, _JOINS = 10, 3
 _PLANNED = (5_000, 1_000)
-PEER_KEYS = ("peer_seconds_ratio", "peer_bytes_ratio", "warm_start_fraction", "budget_exceeded_bytes")
+PEER_KEYS = (
+    "peer_seconds_ratio",
+    "peer_bytes_ratio",
+    "warm_start_fraction",
+    "wave_seconds_ratio",
+    "budget_exceeded_bytes",
+)
 _RUNS = 3
-_PEER_IMAGES = 40
 Placed = Mapping[str, Sequence[str]]
 
 
@@ -58,6 +64,7 @@ class Case:
     balance_learned: float
     move_ratio: float
     balance_after_losses: float
+    join_move_ratio: float
     bytes_ratio: float
 
 
@@ -80,6 +87,7 @@ def measure(num_images: int, num_nodes: Sequence[int], seed: int) -> dict[str, A
         "balance_learned": round(max(case.balance_learned for _, case in cases), 3),
         "move_ratio": round(max(case.move_ratio for _, case in cases), 3),
         "balance_after_losses": round(max(case.balance_after_losses for _, case in cases), 3),
+        "join_move_ratio": round(max(case.join_move_ratio for _, case in cases), 3),
         "plan_s": round(plan_s, 2),
         "replan_s": round(replan_s, 2),
         "bytes_ratio": round(max(case.bytes_ratio for copies, case in cases if copies == 1), 4),
@@ -99,7 +107,8 @@ def measure_case(images: Sequence[CacheImage], num_nodes: int, copies: int, seed
     placed_learning = _place_learning(images, nodes, copies, manifests)
     learned = [layers_on_disk(manifests[name] for name in names) for names in placed_learning.values()]
     ratio = sum(loads) / everywhere
-    return Case(_balance(loads), _balance(untold), _balance(learned), move_ratio, after, ratio)
+    joined = _join_nodes(images, nodes, placed, copies)
+    return Case(_balance(loads), _balance(untold), _balance(learned), move_ratio, after, joined, ratio)
 
 
 def _place_learning(
@@ -130,6 +139,17 @@ def _lose_nodes(
         lost += len(placed[gone])
         placed = after
     return moved / lost, _balance(_loads(images, placed))
+
+
+def _join_nodes(images: Sequence[CacheImage], nodes: Sequence[str], placed: Placed, copies: int) -> float:
+    there, moved, share = list(nodes), 0, 0.0
+    for number in range(_JOINS):
+        there.append(f"joined-{number}")
+        after = _place(images, there, placed, copies)
+        moved += sum(len(set(after[node]).difference(placed.get(node, ()))) for node in there)
+        share += len(images) * min(copies, len(there)) / len(there)
+        placed = after
+    return moved / share
 
 
 def _place(images: Sequence[CacheImage], nodes: Sequence[str], held: Placed, copies: int) -> Placed:
@@ -172,7 +192,8 @@ def _tell(case: Case) -> str:
     return (
         f"balance {case.balance:.3f}, layers untold {case.balance_layers_untold:.3f}, "
         f"learned {case.balance_learned:.3f}; moves {case.move_ratio:.3f} of the least, "
-        f"then {case.balance_after_losses:.3f}; {case.bytes_ratio:.2%} of the bytes of copies: all"
+        f"then {case.balance_after_losses:.3f}; a node that joins takes {case.join_move_ratio:.3f} of a share; "
+        f"{case.bytes_ratio:.2%} of the bytes of copies: all"
     )
 
 
@@ -193,7 +214,7 @@ def main() -> None:
         image_peer.require_root("benchmarks.image_cache --peer")
     figures = measure(arguments.images, arguments.nodes, arguments.seed)
     if arguments.peer:
-        figures = merge_peer(figures, image_peer.run(_PEER_IMAGES))
+        figures = merge_peer(figures, image_peer.run(image_peer.IMAGES, image_peer.NODES))
     print_figures({"benchmark": "image_cache", **figures})
 
 

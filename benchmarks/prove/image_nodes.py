@@ -1,19 +1,25 @@
 """Real nodes as the proof of images sees them: by their runtimes' own words, beside the agents."""
 
 import asyncio
+import contextlib
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
 
-from sweyard_api.constants import API_VERSION, GROUP, VERSION
+from sweyard_api.constants import API_VERSION, GROUP, LABEL_CACHE, VERSION
 from sweyard_api.kinds import IMAGE_CACHE
 from sweyard_cluster.node import Node
 from sweyard_cluster.node_config import CONTAINERD_SOCKET
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cache_agent.cri import CriRuntime
+from sweyard_operator.cache_agent.protocol import ImageState
+from sweyard_operator.observe.image_cache import read_reports
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 
 CACHE = "images"
@@ -88,6 +94,28 @@ class ImageNodes:
         """How many images are on how many nodes, by what the runtimes list."""
         held = [await self.runtime(node).held_images() for node in self.nodes]
         return Counter(sum(image in one for one in held) for image in images)
+
+    async def claims(self) -> dict[str, set[str]]:
+        """By node: images that its report says it holds."""
+        path, query = f"/api/v1/namespaces/{self.namespace}/configmaps", {"labelSelector": f"{LABEL_CACHE}={CACHE}"}
+        reports = read_reports((await self.api.request("GET", path, params=query))["items"])
+        return {
+            node: {image for image, said in report.images.items() if said.state is ImageState.CACHED}
+            for node, report in reports.items()
+        }
+
+    async def kill_agent(self, node: str) -> int:
+        """Its processes, by -9: their number."""
+        uid = (await self.api.request("GET", self._path(CACHE)))["metadata"]["uid"]
+        told = {f"SWEYARD_CACHE_UID={uid}".encode(), f"NODE_NAME={node}".encode()}
+        killed = 0
+        for process in Path("/proc").glob("[0-9]*"):
+            # It may end while it is looked at.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if told <= set((process / "environ").read_bytes().split(b"\0")):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    killed += 1
+        return killed
 
     async def make(self, **spec: Any) -> None:
         """The ImageCache."""

@@ -3,11 +3,14 @@
 On a cluster of its own with two real nodes, agents as a DaemonSet and a budget that each node's runtime is asked about
 twice a second:
 
-1. 60 images in 6 families, 2 copies, a third node joining in the middle, while the registry first answers 429 for some
-   seconds, then fails every fourth layer, lacks one image and serves another's layer with a wrong byte: 58 are on
-   exactly two nodes, two are told with their reasons;
+1. 60 images in 6 families, 2 copies, while the registry first answers 429 for some seconds, then fails every fourth
+   layer, lacks one image and serves another's layer with a wrong byte; meanwhile an agent is killed in mid-pull and a
+   third node joins: 58 are on exactly two nodes, two are told with their reasons;
 2. a node loses its power: its copies appear on the nodes that are left;
-3. 60 other images with room for less than both: old ones go, but not one that the agent did not pull.
+3. it comes back, is cut off from the network, loses images unheard, and is heard again: no report claims what its
+   node's runtime does not list;
+4. 60 other images with room for less than both: old ones go, but not one that the agent did not pull;
+5. 60 more that are needed sooner, on two nodes: what is needed last goes for them.
 
 The results go into docs/performance.md. The last line is JSON.
 """
@@ -27,96 +30,37 @@ from benchmarks.operator_process import OperatorProcess, free_port
 from benchmarks.own_cluster import load_product_image, own_cluster
 from benchmarks.pods import fresh_namespace
 from benchmarks.prove.image_nodes import AGENT_ROLE, ImageNodes
-from benchmarks.prove.layered_images import MIB, Pushed, push_families
-from benchmarks.prove.lying_registry import Door, Faults, lying_door
+from benchmarks.prove.image_phases import COPIES, FAMILIES, IMAGES, Stage
+from benchmarks.prove.layered_images import push_families
+from benchmarks.prove.lying_registry import lying_door
 from benchmarks.prove.report import Section, write_section
 
-from sweyard_cluster import faults, lifecycle
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
-
-IMAGES, FAMILIES, COPIES = 60, 6, 2
-ROOM_BYTES = 260 * MIB
-_REFUSED_SECONDS = 8.0
-_DEADLINE_SECONDS = 400.0
-
-
-async def fill(nodes: ImageNodes, door: Door, pushed: list[Pushed], cluster: TestCluster) -> dict[str, Any]:
-    """All at once: a lying registry, and a node that joins."""
-    corrupt, missing = pushed[7], pushed[8]
-    door.faults = Faults(
-        refuse_for_seconds=_REFUSED_SECONDS,
-        fail_every=4,
-        slow_seconds=0.02,
-        corrupt=frozenset({corrupt.own_layer}),
-        missing=frozenset({"/manifests/" + missing.name.rpartition(":")[2]}),
-    )
-    images = [f"{door.address}/{one.name}" for one in pushed]
-    budget = max((await nodes.used_bytes()).values()) + ROOM_BYTES
-    await nodes.edit(images=images, diskBudget=str(budget))
-    await asyncio.to_thread(lifecycle.up, cluster.tool, cluster.name, 3)
-    nodes.trust(door.address)
-    seconds = await nodes.until("filled", _DEADLINE_SECONDS, cached=IMAGES - 2, failed=2, nodes=3)
-    status = await nodes.status()
-    reasons = {entry["image"].rpartition("/")[2]: entry["reason"] for entry in status["failures"]}
-    return {
-        "fill_s": round(seconds, 1),
-        "nodes_by_image": dict(sorted((await nodes.copies(images)).items())),
-        "reasons": dict(sorted(reasons.items())),
-        "door": dict(door.seen),
-    }
-
-
-async def lose_node(nodes: ImageNodes, door: Door, pushed: list[Pushed], cluster: TestCluster) -> dict[str, Any]:
-    """Its copies go to the others."""
-    before = door.seen["bytes"]
-    spec = cluster.tool.spec(cluster.name)
-    await asyncio.to_thread(faults.fail_node, cluster.tool, spec, "node3", faults.POWER)
-    seconds = await nodes.until("node lost", _DEADLINE_SECONDS, cached=IMAGES - 2, failed=2, nodes=2)
-    counts = await nodes.copies(f"{door.address}/{one.name}" for one in pushed)
-    pulled = round((door.seen["bytes"] - before) / MIB)
-    return {
-        "lost_s": round(seconds, 1),
-        "nodes_by_image_after_loss": dict(sorted(counts.items())),
-        "pulled_mib": pulled,
-    }
-
-
-async def turn_over(
-    nodes: ImageNodes, door: Door, old: list[Pushed], new: list[Pushed], foreign: str
-) -> dict[str, Any]:
-    """Other images are wanted; the foreign one stays."""
-    door.faults = Faults()
-    runtime = nodes.runtime(nodes.nodes[0])
-    await runtime.pull(foreign, None, timeout_seconds=60.0)
-    images = [f"{door.address}/{one.name}" for one in new]
-    await nodes.edit(images=images)
-    seconds = await nodes.until("turned over", _DEADLINE_SECONDS, cached=IMAGES, failed=0, nodes=2)
-    left = await nodes.copies(f"{door.address}/{one.name}" for one in old)
-    return {
-        "turn_over_s": round(seconds, 1),
-        "old_copies_left": sum(count * number for count, number in left.items()),
-        "foreign_kept": foreign in await runtime.held_images(),
-    }
 
 
 async def prove(cluster: TestCluster, namespace: str, api: ApiClient) -> dict[str, Any]:
     """Everything, with the operator at work."""
     addresses = cluster.tool.spec(cluster.name).addresses
-    old = await asyncio.to_thread(push_families, addresses.registry, "old", FAMILIES, IMAGES, 0)
-    new = await asyncio.to_thread(push_families, addresses.registry, "new", FAMILIES, IMAGES, 1)
-    other = await asyncio.to_thread(push_families, addresses.registry, "foreign", 1, 1, 2)
+    old, new, first = [
+        await asyncio.to_thread(push_families, addresses.registry, name, FAMILIES, IMAGES, seed)
+        for seed, name in enumerate(("old", "new", "first"))
+    ]
+    other = await asyncio.to_thread(push_families, addresses.registry, "foreign", 1, 1, 3)
     nodes = ImageNodes(cluster, api, namespace)
     sampling = asyncio.create_task(nodes.sample())
     with lying_door(addresses.host, free_port(), addresses.registry) as door:
+        stage = Stage(nodes, door)
         try:
             nodes.trust(door.address)
             await nodes.make(copies=COPIES, maxParallelPullsPerNode=4, maxParallelPullsPerRegistry=6)
             await agents_ready(cluster, namespace)
-            figures = await fill(nodes, door, old, cluster)
-            figures |= await lose_node(nodes, door, old, cluster)
-            figures |= await turn_over(nodes, door, old, new, f"{door.address}/{other[0].name}")
+            figures = await stage.fill(old)
+            figures |= await stage.lose_node(old)
+            figures |= await stage.heal_node()
+            figures |= await stage.turn_over(old, new, f"{door.address}/{other[0].name}")
+            figures |= await stage.put_first(first, new)
         finally:
             sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -144,6 +88,12 @@ def find_breaches(figures: dict[str, Any]) -> list[str]:
         found.append(f"reasons: {figures['reasons']}")
     if figures["budget_exceeded_bytes"] > 0:
         found.append(f"budget exceeded by {figures['budget_exceeded_bytes']} bytes")
+    if figures["agents_killed"] < 1 or figures["collected"] < 1:
+        found.append("no agent was killed in mid-pull, or no image was taken from the node that was cut off")
+    if figures["false_claims"]:
+        found.append(f"{figures['false_claims']} images are claimed by nodes that do not hold them")
+    if figures["out_of_order"] or min(figures["kept_of_later"].values()) < 1:
+        found.append(f"something that is needed later stayed for it: {figures['kept_of_later']}")
     if not figures["foreign_kept"]:
         found.append("an image that no agent pulled was removed")
     return found
@@ -153,14 +103,18 @@ def tell(figures: dict[str, Any]) -> list[str]:
     """Markdown."""
     door = figures["door"]
     reasons = " and ".join(sorted(figures["reasons"].values()))
+    kept = ", ".join(str(count) for count in figures["kept_of_later"].values())
     return [
-        f"{IMAGES} images in {FAMILIES} families, {COPIES} copies, two real nodes and a third that joined meanwhile. "
-        f"The registry answered 429 {door['refused']} times, failed {door['failed']} layers, served one corrupt layer "
-        f"and lacked one image: {IMAGES - 2} images were on exactly {COPIES} nodes after {figures['fill_s']} s, the "
-        f"two others told as {reasons}. A node that lost its power was replaced on the others in {figures['lost_s']} s "
-        f"({figures['pulled_mib']} MiB pulled). With room for less than both, {IMAGES} other images took the old ones' "
-        f"place in {figures['turn_over_s']} s. In {figures['samples']} samples of each node's runtime no budget was "
-        "exceeded."
+        f"{IMAGES} images in {FAMILIES} families, {COPIES} copies, two real nodes and a third that joined meanwhile, "
+        f"an agent killed in mid-pull. The registry answered 429 {door['refused']} times, failed {door['failed']} "
+        f"layers, served one corrupt layer and lacked one image: {IMAGES - 2} images were on exactly {COPIES} nodes "
+        f"{figures['fill_s']} s after the third came, the two others told as {reasons}. A node that lost its power "
+        f"was replaced on the others in {figures['lost_s']} s ({figures['pulled_mib']} MiB pulled). It came back with "
+        f"its disk (all cached after {figures['healed_s']} s), was cut off and lost {figures['collected']} images "
+        f"unheard (all cached {figures['heard_again_s']} s after it was heard again): no report claimed what its node "
+        f"did not hold. With room for less than both, {IMAGES} other images took the old ones' place in "
+        f"{figures['turn_over_s']} s, and {IMAGES} that were needed sooner that of those needed last, of which the "
+        f"nodes kept the first {kept}. In {figures['samples']} samples of each node's runtime no budget was exceeded."
     ]
 
 

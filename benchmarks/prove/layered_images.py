@@ -1,20 +1,23 @@
-"""Images of a few random layers, some of them shared by a family, pushed without any image tool."""
+"""Images of random layers and a shell, some of them shared by a family, pushed without any image tool."""
 
 import io
 import json
 import random
-import struct
+import re
+import subprocess
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweyard_cluster.scratch_image import CONFIG, LAYER, MANIFEST, Blob, expect, request
 
 MIB = 1024 * 1024
 BASE_BYTES, OWN_BYTES = 4 * MIB, MIB
-EXIT = "exit"
-"""A program in every image that ends at once."""
+_PROGRAMS = (Path("/bin/sh"), Path("/bin/sleep"))
+"""What a sandbox needs to idle; a family's base has them."""
+_LIBRARY = re.compile(r"(/\S+) \(0x")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +33,39 @@ class Pushed:
 def push_families(registry: str, prefix: str, families: int, images: int, seed: int) -> list[Pushed]:
     """`images` in `families` of equal size, in an order in which neighbours are of different families."""
     rng = random.Random(seed)
-    bases = [_layer(rng, BASE_BYTES) for _ in range(families)]
+    programs = read_programs()
+    bases = [_layer(rng, BASE_BYTES, programs) for _ in range(families)]
     for family, base in enumerate(bases):
         _push_blob(registry, f"tasks/{prefix}{family}", base)
     return [
-        _push_image(registry, f"tasks/{prefix}{i % families}", str(i), [bases[i % families], _layer(rng, OWN_BYTES)])
+        _push_image(
+            registry, f"tasks/{prefix}{i % families}", str(i), [bases[i % families], _layer(rng, OWN_BYTES, {})]
+        )
         for i in range(images)
     ]
 
 
-def exit_program() -> bytes:
-    """The smallest static program for Linux on x86-64: `exit(0)`."""
-    code = bytes.fromhex("b83c000000 31ff 0f05")  # mov eax, 60; xor edi, edi; syscall
-    size, base = 64 + 56 + len(code), 0x400000
-    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    header = struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, base + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x1000)
-    return ident + header + segment + code
+def read_programs() -> dict[str, bytes]:
+    """This machine's, and the libraries that they load, by path."""
+    paths = set(_PROGRAMS)
+    for program in _PROGRAMS:
+        # Of a static program it says that there are none, and fails.
+        told = subprocess.run(
+            ["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+        )
+        paths.update(map(Path, _LIBRARY.findall(told.stdout)))
+    return {str(path): path.read_bytes() for path in sorted(paths)}
 
 
-def _layer(rng: random.Random, num_bytes: int) -> Blob:
+def _layer(rng: random.Random, num_bytes: int, programs: Mapping[str, bytes]) -> Blob:
+    """Of so many bytes, those of `programs` among them."""
+    padding = rng.randbytes(num_bytes - sum(map(len, programs.values())))
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        entry = tarfile.TarInfo(f"data-{rng.randrange(10**9)}")
-        entry.size = num_bytes
-        archive.addfile(entry, io.BytesIO(rng.randbytes(num_bytes)))
-        program = tarfile.TarInfo(EXIT)
-        program.size, program.mode = len(exit_program()), 0o755
-        archive.addfile(program, io.BytesIO(exit_program()))
+        for path, content in {f"/data-{rng.randrange(10**9)}": padding, **programs}.items():
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
     return Blob(LAYER, buffer.getvalue())
 
 

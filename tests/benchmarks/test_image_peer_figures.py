@@ -11,6 +11,7 @@ PEER = {
     "peer_seconds_ratio": 0.6,
     "peer_bytes_ratio": 0.5,
     "warm_start_fraction": 1.0,
+    "wave_seconds_ratio": 0.5,
     "budget_exceeded_bytes": 0,
 }
 
@@ -19,7 +20,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str, peer: dict[str, A
     monkeypatch.setattr("sys.argv", ["image_cache", "--images", "20", "--nodes", "8", *arguments])
     monkeypatch.setattr(image_cache, "time_plans", lambda seed: (0.5, 0.25))
     monkeypatch.setattr(image_peer, "require_root", lambda module: None)
-    monkeypatch.setattr(image_peer, "run", lambda num_images: peer)
+    monkeypatch.setattr(image_peer, "run", lambda num_images, num_nodes: peer)
     image_cache.main()
 
 
