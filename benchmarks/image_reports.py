@@ -104,7 +104,7 @@ def make_fleet(cluster: Cluster, namespace: str, uid: str, count: int, manifests
         name, node = f"fake-{index:04d}", MemoryNode(manifests)
         mailbox = ConfigMapMailbox(cluster, namespace=namespace, cache=CACHE, cache_uid=uid, node=name)
         survey = Survey(node, time.monotonic)
-        agents.append(CacheAgent(name, node, mailbox, {}.get, survey, time.monotonic))
+        agents.append(CacheAgent(name, node, mailbox, lambda host: None, survey, time.monotonic))
     return Fleet(agents)
 
 
