@@ -43,6 +43,7 @@ class ImageNodes:
     cluster: TestCluster
     api: ApiClient
     namespace: str
+    name: str = CACHE
     budget_bytes: int | None = None
     exceeded_bytes: int = 0
     """The most that any node had above its budget at any sample."""
@@ -97,7 +98,7 @@ class ImageNodes:
 
     async def claims(self) -> dict[str, set[str]]:
         """By node: images that its report says it holds."""
-        path, query = f"/api/v1/namespaces/{self.namespace}/configmaps", {"labelSelector": f"{LABEL_CACHE}={CACHE}"}
+        path, query = f"/api/v1/namespaces/{self.namespace}/configmaps", {"labelSelector": f"{LABEL_CACHE}={self.name}"}
         reports = read_reports((await self.api.request("GET", path, params=query))["items"])
         return {
             node: {image for image, said in report.images.items() if said.state is ImageState.CACHED}
@@ -106,7 +107,7 @@ class ImageNodes:
 
     async def kill_agent(self, node: str) -> int:
         """Its processes, by -9: their number."""
-        uid = (await self.api.request("GET", self._path(CACHE)))["metadata"]["uid"]
+        uid = (await self.api.request("GET", self._path(self.name)))["metadata"]["uid"]
         told = {f"SWEYARD_CACHE_UID={uid}".encode(), f"NODE_NAME={node}".encode()}
         killed = 0
         for process in Path("/proc").glob("[0-9]*"):
@@ -119,18 +120,22 @@ class ImageNodes:
 
     async def make(self, **spec: Any) -> None:
         """The ImageCache."""
-        body = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": CACHE}, "spec": spec}
+        body = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": self.name}, "spec": spec}
         await self.api.request("POST", self._path(), body=body)
 
     async def edit(self, **spec: Any) -> None:
         """Of its spec."""
         if "diskBudget" in spec:
             self.budget_bytes = int(spec["diskBudget"])
-        await self.api.request("PATCH", self._path(CACHE), body={"spec": spec}, content_type=MERGE_PATCH)
+        await self.api.request("PATCH", self._path(self.name), body={"spec": spec}, content_type=MERGE_PATCH)
+
+    async def delete(self) -> None:
+        """With all that it made."""
+        await self.api.request("DELETE", self._path(self.name))
 
     async def status(self) -> dict[str, Any]:
         """As the operator wrote it, if it speaks of the present spec."""
-        cache = await self.api.request("GET", self._path(CACHE))
+        cache = await self.api.request("GET", self._path(self.name))
         status: dict[str, Any] = cache.get("status") or {}
         return status if status.get("observedGeneration") == cache["metadata"]["generation"] else {}
 

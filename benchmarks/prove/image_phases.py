@@ -11,7 +11,7 @@ from benchmarks.prove.lying_registry import Door, Faults
 
 from sweyard_cluster import faults, lifecycle
 
-IMAGES, FAMILIES, COPIES = 60, 6, 2
+IMAGES, FAMILIES, COPIES, HELD = 60, 6, 2, 12
 CORRUPT, MISSING = 7, 8
 """Of the first images, by number."""
 ROOM_BYTES = 260 * MIB
@@ -34,6 +34,16 @@ class Stage:
     def names(self, pushed: Iterable[Pushed]) -> list[str]:
         """As the nodes pull them."""
         return [f"{self.door.address}/{one.name}" for one in pushed]
+
+    async def hold(self, pushed: Sequence[Pushed]) -> dict[str, Any]:
+        """By unprivileged pods, without an agent."""
+        nodes, images = self.nodes, self.names(pushed)
+        holding = ImageNodes(nodes.cluster, nodes.api, nodes.namespace, name="held")
+        await holding.make(images=images, copies=COPIES, mode="pods")
+        seconds = await holding.until("held by pods", _DEADLINE_SECONDS, cached=len(images), failed=0, nodes=2)
+        count = await self._count(pushed)
+        await holding.delete()
+        return {"held_s": round(seconds, 1), "nodes_by_held_image": count}
 
     async def fill(self, pushed: Sequence[Pushed]) -> dict[str, Any]:
         """All at once: a lying registry, an agent that is killed in mid-pull, and a node that joins."""
@@ -90,18 +100,18 @@ class Stage:
             "false_claims": false_claims + len(await self._false_claims()),
         }
 
-    async def turn_over(self, old: Sequence[Pushed], new: Sequence[Pushed], foreign: str) -> dict[str, Any]:
-        """Other images are wanted; the foreign one stays."""
+    async def turn_over(
+        self, old: Sequence[Pushed], new: Sequence[Pushed], foreign: Sequence[Pushed]
+    ) -> dict[str, Any]:
+        """Other images are wanted; what no agent pulled stays."""
         self.door.faults = Faults()
-        nodes = self.nodes
-        runtime = nodes.runtime(nodes.nodes[0])
-        await runtime.pull(foreign, None, timeout_seconds=60.0)
+        nodes, before = self.nodes, await self._count(foreign)
         await nodes.edit(images=self.names(new))
         seconds = await nodes.until("turned over", _DEADLINE_SECONDS, cached=IMAGES, failed=0, nodes=3)
         return {
             "turn_over_s": round(seconds, 1),
             "old_copies_left": sum(count * number for count, number in (await nodes.copies(self.names(old))).items()),
-            "foreign_kept": foreign in await runtime.held_images(),
+            "foreign_kept": await self._count(foreign) == before,
         }
 
     async def put_first(self, first: Sequence[Pushed], before: Sequence[Pushed]) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 On a cluster of its own with two real nodes, agents as a DaemonSet and a budget that each node's runtime is asked about
 twice a second:
 
-1. 60 images in 6 families, 2 copies, while the registry first answers 429 for some seconds, then fails every fourth
+1. 12 images are held by pods alone (mode `pods`);
+2. 60 images in 6 families, 2 copies, while the registry first answers 429 for some seconds, then fails every fourth
    layer, lacks one image and serves another's layer with a wrong byte; meanwhile an agent is killed in mid-pull and a
    third node joins: 58 are on exactly two nodes, two are told with their reasons;
-2. a node loses its power: its copies appear on the nodes that are left;
-3. it comes back, is cut off from the network, loses images unheard, and is heard again: no report claims what its
+3. a node loses its power: its copies appear on the nodes that are left;
+4. it comes back, is cut off from the network, loses images unheard, and is heard again: no report claims what its
    node's runtime does not list;
-4. 60 other images with room for less than both: old ones go, but not one that the agent did not pull;
-5. 60 more that are needed sooner, on two nodes: what is needed last goes for them.
+5. 60 other images with room for less than both: old ones go, but not one that the agent did not pull;
+6. 60 more that are needed sooner, on two nodes: what is needed last goes for them.
 
 The results go into docs/performance.md. The last line is JSON.
 """
@@ -30,7 +31,7 @@ from benchmarks.operator_process import OperatorProcess, free_port
 from benchmarks.own_cluster import load_product_image, own_cluster
 from benchmarks.pods import fresh_namespace
 from benchmarks.prove.image_nodes import AGENT_ROLE, ImageNodes
-from benchmarks.prove.image_phases import COPIES, FAMILIES, IMAGES, Stage
+from benchmarks.prove.image_phases import COPIES, FAMILIES, HELD, IMAGES, Stage
 from benchmarks.prove.layered_images import push_families
 from benchmarks.prove.lying_registry import lying_door
 from benchmarks.prove.report import Section, write_section
@@ -47,19 +48,20 @@ async def prove(cluster: TestCluster, namespace: str, api: ApiClient) -> dict[st
         await asyncio.to_thread(push_families, addresses.registry, name, FAMILIES, IMAGES, seed)
         for seed, name in enumerate(("old", "new", "first"))
     ]
-    other = await asyncio.to_thread(push_families, addresses.registry, "foreign", 1, 1, 3)
+    foreign = await asyncio.to_thread(push_families, addresses.registry, "foreign", 1, HELD, 3)
     nodes = ImageNodes(cluster, api, namespace)
     sampling = asyncio.create_task(nodes.sample())
     with lying_door(addresses.host, free_port(), addresses.registry) as door:
         stage = Stage(nodes, door)
         try:
             nodes.trust(door.address)
+            figures = await stage.hold(foreign)
             await nodes.make(copies=COPIES, maxParallelPullsPerNode=4, maxParallelPullsPerRegistry=6)
             await agents_ready(cluster, namespace)
-            figures = await stage.fill(old)
+            figures |= await stage.fill(old)
             figures |= await stage.lose_node(old)
             figures |= await stage.heal_node()
-            figures |= await stage.turn_over(old, new, f"{door.address}/{other[0].name}")
+            figures |= await stage.turn_over(old, new, foreign)
             figures |= await stage.put_first(first, new)
         finally:
             sampling.cancel()
@@ -84,6 +86,8 @@ def find_breaches(figures: dict[str, Any]) -> list[str]:
     for name in ("nodes_by_image", "nodes_by_image_after_loss"):
         if figures[name] != {0: 2, COPIES: IMAGES - 2}:
             found.append(f"{name}: {figures[name]}")
+    if figures["nodes_by_held_image"] != {COPIES: HELD}:
+        found.append(f"nodes_by_held_image: {figures['nodes_by_held_image']}")
     if sorted(figures["reasons"].values()) != ["Corrupt", "NotFound"]:
         found.append(f"reasons: {figures['reasons']}")
     if figures["budget_exceeded_bytes"] > 0:
@@ -105,6 +109,7 @@ def tell(figures: dict[str, Any]) -> list[str]:
     reasons = " and ".join(sorted(figures["reasons"].values()))
     kept = ", ".join(str(count) for count in figures["kept_of_later"].values())
     return [
+        f"{HELD} images were held by pods alone on {COPIES} nodes after {figures['held_s']} s. Then "
         f"{IMAGES} images in {FAMILIES} families, {COPIES} copies, two real nodes and a third that joined meanwhile, "
         f"an agent killed in mid-pull. The registry answered 429 {door['refused']} times, failed {door['failed']} "
         f"layers, served one corrupt layer and lacked one image: {IMAGES - 2} images were on exactly {COPIES} nodes "
