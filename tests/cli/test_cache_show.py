@@ -38,7 +38,8 @@ def report(node: str, **images: ImageReport) -> dict[str, Any]:
 
 def holdings() -> Holdings:
     told = build_assignment(CACHE, "n1", Assignment(images=("b:1", "a:1", "c:1"), max_parallel_pulls=1))
-    return read_holdings(CACHE, [told, report("n1", a=HELD, b=GONE), report("n2", b=GONE, c=PULLING)], [])
+    silent = build_assignment(CACHE, "n3", Assignment(images=("a:1",), max_parallel_pulls=1))
+    return read_holdings(CACHE, [told, silent, report("n1", a=HELD, b=GONE), report("n2", b=GONE, c=PULLING)], [])
 
 
 def test_reports_and_assignments_become_states() -> None:
@@ -57,10 +58,11 @@ def test_a_pipe_gets_a_line_for_each_node() -> None:
     console = Console(file=StringIO(), width=500)
     show_holdings(holdings(), console)
     assert isinstance(console.file, StringIO)
-    assert console.file.getvalue().splitlines()[:3] == [
+    assert console.file.getvalue().splitlines()[:4] == [
         "ImageCache c: Pulling: 1 of 3",
         "n1: 1 of 3 images held, 1 waiting, 1 failed, 3 GB used",
         "n2: 0 of 2 images held, 1 pulling, 1 failed, 3 GB used",
+        "n3: 0 of 1 image held, 1 waiting, no report yet",
     ]
 
 

@@ -34,6 +34,8 @@ class Holdings:
     """By node and image; what a node was told to hold and said nothing of yet is waiting."""
     used_bytes: Mapping[str, int]
     """By node: of its runtime's whole image filesystem; 0 if it does not tell."""
+    silent: frozenset[str]
+    """Nodes that were told what to hold, and have not reported."""
     failures: tuple[Failure, ...]
 
 
@@ -43,22 +45,23 @@ def read_holdings(
     """Pure: from objects as the API server has them."""
     name = str(cache["metadata"]["name"])
     reports = read_reports(config_maps) or reports_of_pods(pods)
-    assigned = read_assigned(name, config_maps, reports)
-    states = {node: _states(report, assigned.get(node, ())) for node, report in sorted(reports.items())}
+    assigned = read_assigned(name, config_maps)
+    nodes = sorted({*reports, *assigned})
+    states = {node: _states(reports.get(node), assigned.get(node, ())) for node in nodes}
     return Holdings(
         name=name,
         condition=_ready(cache),
         images=_in_order([assigned.get(node) or tuple(states[node]) for node in states]),
         states=states,
-        used_bytes={node: reports[node].used_bytes for node in states},
+        used_bytes={node: reports[node].used_bytes if node in reports else 0 for node in nodes},
+        silent=frozenset(assigned).difference(reports),
         failures=_failures(reports),
     )
 
 
-def _states(report: NodeReport, assigned: Sequence[str]) -> dict[str, ImageState]:
-    return {image: ImageState.WAITING for image in assigned} | {
-        image: said.state for image, said in report.images.items()
-    }
+def _states(report: NodeReport | None, assigned: Sequence[str]) -> dict[str, ImageState]:
+    said = {} if report is None else report.images
+    return dict.fromkeys(assigned, ImageState.WAITING) | {image: one.state for image, one in said.items()}
 
 
 def _in_order(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.cache_agent.envelope import seal
 from sweyard_operator.cache_agent.protocol import ASSIGNMENT_KEY, Assignment, assignment_name
-from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_ASSIGNMENT
+from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_ROLE, ROLE_ASSIGNMENT
 from sweyard_operator.resources import Manifest, name_of, owner_reference
 
 CLUSTER_ROLE_CACHE_AGENT = "sweyard-cache-agent"
@@ -38,6 +38,7 @@ def build_assignment(cache: Manifest, node: str, assignment: Assignment) -> dict
     """ConfigMap that tells one node's agent what to hold."""
     metadata = _metadata(cache, assignment_name(name_of(cache), node))
     metadata["labels"][LABEL_ROLE] = ROLE_ASSIGNMENT
+    metadata["annotations"] = {ANNOTATION_NODE: node}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

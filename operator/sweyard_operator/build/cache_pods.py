@@ -9,7 +9,7 @@ from typing import Any
 
 from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
 from sweyard_api.image_cache import ImageCacheSpec
-from sweyard_operator.observe.image_cache import LABEL_HOLDS
+from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_HOLDS
 from sweyard_operator.resources import Manifest, name_of, owner_reference
 
 COMPONENT = "cache-holder"
@@ -31,7 +31,7 @@ def _build_pod(cache: Manifest, spec: ImageCacheSpec, node: str, images: tuple[s
             "name": f"{name_of(cache)}-hold-{digest}",
             "namespace": cache["metadata"]["namespace"],
             "labels": {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT, LABEL_HOLDS: digest},
-            "annotations": {"sweyard.dev/node": node},
+            "annotations": {ANNOTATION_NODE: node},
             "ownerReferences": [owner_reference(cache)],
         },
         "spec": {

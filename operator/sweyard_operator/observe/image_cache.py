@@ -15,7 +15,7 @@ from sweyard_operator.cache_agent.protocol import (
 from sweyard_operator.observe.listed_images import listed_images
 from sweyard_operator.plan.image_need import NO_NEED, Need
 from sweyard_operator.plan.quantities import parse_quantity
-from sweyard_operator.resources import Manifest, labels_of, name_of
+from sweyard_operator.resources import Manifest, annotations_of, labels_of, name_of
 
 ROLE_ASSIGNMENT = "assignment"
 ROLE_REPORT = "report"
@@ -23,6 +23,8 @@ LABEL_ROLE = "sweyard.dev/cache-role"
 """On a ConfigMap of a cache: assignment or report."""
 LABEL_HOLDS = "sweyard.dev/cache-node"
 """On a holding pod of mode `pods`: hash of its node and images."""
+ANNOTATION_NODE = "sweyard.dev/node"
+"""Of an assignment and of a holding pod: the node that it is for."""
 _PARSED = 8_192
 """Reports, and as many assignments, to remember."""
 
@@ -80,9 +82,12 @@ def read_reports(config_maps: Iterable[Manifest]) -> dict[str, NodeReport]:
     return {report.node: report for report in reports}
 
 
-def read_assigned(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """What each node was last told to hold."""
-    return {node: told.images for node, told in read_told(cache, config_maps, nodes).items()}
+def read_assigned(cache: str, config_maps: Iterable[Manifest]) -> dict[str, tuple[str, ...]]:
+    """What each node was last told to hold, also one that never answered."""
+    found = list(config_maps)
+    nodes = (annotations_of(item).get(ANNOTATION_NODE) for item in found)
+    told = read_told(cache, found, [node for node in nodes if node is not None])
+    return {node: assignment.images for node, assignment in told.items()}
 
 
 def read_told(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, Assignment]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sweyard_api.image_cache import ImageFailure
 from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport, PullFailure
-from sweyard_operator.observe.image_cache import LABEL_HOLDS
-from sweyard_operator.resources import Manifest, labels_of
+from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_HOLDS
+from sweyard_operator.resources import Manifest, annotations_of, labels_of
 
 MAX_FAILURES = 20
 _WAITING_REASONS = {
@@ -83,7 +83,7 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
     for pod in pods:
         if LABEL_HOLDS not in labels_of(pod) or has_ended(pod):
             continue
-        node = pod["metadata"].get("annotations", {}).get("sweyard.dev/node", "")
+        node = annotations_of(pod).get(ANNOTATION_NODE, "")
         statuses = pod.get("status", {}).get("containerStatuses") or ()
         said = by_node.setdefault(node, {})
         wanted = {container["name"]: container["image"] for container in pod["spec"]["containers"]}

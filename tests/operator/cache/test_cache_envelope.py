@@ -35,7 +35,7 @@ def test_thousands_of_images_on_one_node_fit_into_its_two_objects() -> None:
     reported = {"metadata": {"name": "r", "labels": {"sweyard.dev/cache-role": "report"}}}
     reported |= seal(REPORT_KEY, report.model_dump_json(exclude_defaults=True))
     assert max(len(json.dumps(item)) for item in (told, reported)) < MOST_BYTES
-    assert read_assigned("c", [told], ["n1"]) == {"n1": IMAGES}
+    assert read_assigned("c", [told]) == {"n1": IMAGES}
     assert read_reports([reported]) == {"n1": report}
 
 

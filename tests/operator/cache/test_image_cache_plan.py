@@ -213,7 +213,7 @@ def test_a_budget_leaves_the_kubelet_nothing_to_collect(
 
 def test_assignments_and_disks_are_read_as_they_were_written() -> None:
     written = build_assignment(CACHE, "n1", Assignment(images=("a:1",), max_parallel_pulls=1))
-    assert read_assigned("c", [written], ["n1", "n2"]) == {"n1": ("a:1",)}
+    assert read_assigned("c", [written]) == {"n1": ("a:1",)}
     nodes = [
         {"metadata": {"name": "n1"}, "status": {"capacity": {"ephemeral-storage": "2Ki"}}},
         {"metadata": {"name": "n2"}},
