@@ -44,7 +44,7 @@ SETS = ("peer", "all", "one", "cold")
 _END = ["/bin/sh", "-c", "exit 0"]
 _DISK_FACTOR = 3
 """Bytes on disk for each compressed one, at most."""
-_DEADLINE_SECONDS = 300.0
+_DEADLINE_SECONDS = 600.0
 _SETTLE_SECONDS = 12.0
 """containerd looks at its snapshots each ten seconds."""
 
