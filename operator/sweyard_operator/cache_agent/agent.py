@@ -146,6 +146,7 @@ class CacheAgent:
             unasked=frozenset(
                 image for image in missing if self.survey.is_paused(image) or not self.survey.is_answered(image)
             ),
+            silent=frozenset(host for host in map(registry_host, missing) if self.survey.is_silent(host)),
             is_settled=now >= self._settled_at,
         )
 
@@ -172,7 +173,7 @@ class CacheAgent:
         wait = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (count - 1))
         log.warning("pull of %s failed (%s), again in %.0f s: %s", image, error.reason, wait, error)
         self._failures[image] = Failure(error.reason, str(error), count, self.clock() + wait)
-        if error.reason is PullFailure.RATE_LIMITED:
+        if error.reason in (PullFailure.RATE_LIMITED, PullFailure.TIMEOUT):
             # The runtime does not pass on for how long; until we have asked ourselves, none of its images is tried.
             self.survey.pause(image, wait)
 

@@ -16,6 +16,7 @@ _REASONS = (
     (PullFailure.UNAUTHORIZED, r"401|403|unauthorized|authorization failed|access denied|denied:"),
     (PullFailure.NOT_FOUND, r"not found|404|manifest unknown|name unknown"),
     (PullFailure.DISK_FULL, r"no space left"),
+    (PullFailure.TIMEOUT, r"deadline exceeded|timeout awaiting|handshake timeout"),
     (PullFailure.REGISTRY_UNREACHABLE, r"connection refused|no such host|i/o timeout|no route to host|eof|50[0-9] "),
 )
 

@@ -49,6 +49,8 @@ class NodeState:
     """Of pulls whose bytes may not show yet."""
     unasked: frozenset[str] = frozenset()
     """Images to leave for now: their registry has not answered yet, or wants to be left alone."""
+    silent: frozenset[str] = frozenset()
+    """Registries that did not answer lately: one pull at once of each, or they would have all that there are."""
     is_settled: bool = True
     """No eviction so recent that its bytes may still show."""
 
@@ -66,6 +68,8 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
         host, need = registry_host(image), state.needs.by_image.get(image, 0)
         limits = assignment.registry_pulls
         if limits is not None and running[host] >= limits.get(host, 0):
+            continue
+        if host in state.silent and running[host]:
             continue
         if room is not None and need > room:
             if (evictions := _make_room(assignment, state, image, need - room)) is not None:

@@ -17,7 +17,6 @@ from sweyard_operator.cache_agent.auth import FindAuth
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
 
-_TIMEOUT_SECONDS = 20.0
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _ACCEPT = ", ".join((*_INDEXES, *_MANIFESTS))
@@ -59,6 +58,7 @@ class Registry:
     session: aiohttp.ClientSession
     find_auth: FindAuth
     architecture: str = "amd64"
+    timeout_seconds: float = 20.0
     _plain_hosts: set[str] = field(default_factory=set)
     _authorizations: dict[str, str] = field(default_factory=dict)
 
@@ -119,13 +119,15 @@ class Registry:
         return await self._request(method, f"http://{host}{path}", headers)
 
     async def _request(self, method: str, url: str, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
         try:
             async with self.session.request(method, url, headers=headers, timeout=timeout) as reply:
                 return reply.status, reply.headers, await reply.read()
         except aiohttp.ClientConnectorSSLError:
             raise
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except TimeoutError as error:
+            raise RegistryError(PullFailure.TIMEOUT, f"{url}: no answer in {self.timeout_seconds:.0f} s") from error
+        except (aiohttp.ClientError, OSError) as error:
             raise RegistryError(PullFailure.REGISTRY_UNREACHABLE, f"{url}: {error!r}") from error
 
     async def _authorize(self, host: str, challenge: str) -> str:
@@ -141,7 +143,7 @@ class Registry:
                 PullFailure.UNAUTHORIZED, f"{host}: its realm {realm} is not https, so gets no password"
             )
         query = {name: fields[name] for name in ("service", "scope") if name in fields}
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
         headers = {"Authorization": basic} if basic else {}
         try:
             async with self.session.get(realm, params=query, headers=headers, timeout=timeout) as reply:

@@ -1,6 +1,7 @@
 """What registries say of the images that a node is to hold, asked in the background and in order of need.
 
-A registry that answers 429 or 5xx with a Retry-After is left alone for so long: neither asked nor pulled from.
+A registry that answers 429 or 5xx with a Retry-After is left alone for so long: neither asked nor pulled from. One that
+takes a question and never answers is not asked for a while, so that it holds up no other.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sweyard_operator.cache_agent.image_names import registry_host
+from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.registry import Manifest, RegistryError
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ class Survey:
     _asked_at: dict[str, float] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[Manifest]] = field(default_factory=dict)
     _pauses: dict[str, float] = field(default_factory=dict)
+    _silent_until: dict[str, float] = field(default_factory=dict)
 
     def advance(self, images: Iterable[str], known: Iterable[str]) -> None:
         """Take in answers; ask about `images`, the first ones first; forget all but these and those `known`."""
@@ -53,7 +56,7 @@ class Survey:
             self._asking[image] = asyncio.create_task(self.resolver.resolve(image))
 
     def _is_due(self, image: str) -> bool:
-        if self.is_paused(image):
+        if self.is_paused(image) or self.is_silent(registry_host(image)):
             return False
         asked_at = self._asked_at.get(image)
         if asked_at is None:
@@ -76,6 +79,8 @@ class Survey:
         if error.pause_seconds is not None:
             self._asked_at.pop(image, None)
             self.pause(image, error.pause_seconds)
+        if error.reason is PullFailure.TIMEOUT:
+            self._silent_until[registry_host(image)] = self.clock() + _RETRY_SECONDS
 
     def pause(self, image: str, seconds: float) -> None:
         """Leave the registry of `image` alone."""
@@ -86,9 +91,15 @@ class Survey:
         """Its registry wants to be left alone."""
         return self._pauses.get(registry_host(image), 0.0) > self.clock()
 
+    def is_silent(self, host: str) -> bool:
+        """It did not answer lately."""
+        return self._silent_until.get(host, 0.0) > self.clock()
+
     def is_answered(self, image: str) -> bool:
-        """Asked, and answered: one way or the other."""
-        return image in self.manifests or (image in self._asked_at and image not in self._asking)
+        """Asked, and answered: one way or the other; or there is no hope of an answer."""
+        if image in self.manifests or self.is_silent(registry_host(image)):
+            return True
+        return image in self._asked_at and image not in self._asking
 
     async def close(self) -> None:
         """Ask no more."""

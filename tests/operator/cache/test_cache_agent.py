@@ -12,7 +12,7 @@ from sweyard_operator.cache_agent.cri import HeldImage, PullError, RegistryAuth,
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
 from sweyard_operator.cache_agent.registry import Manifest, RegistryError
-from sweyard_operator.cache_agent.survey import RECHECK_SECONDS, Survey
+from sweyard_operator.cache_agent.survey import AT_ONCE, RECHECK_SECONDS, Survey
 
 
 @dataclass
@@ -204,6 +204,17 @@ async def test_a_registry_that_asks_for_a_pause_is_neither_asked_nor_pulled_from
     assert sorted(node.pulls[1:]) == ["r.test/a:1", "r.test/c:1"]
 
 
+async def test_a_registry_that_never_answers_holds_up_no_other() -> None:
+    silent = tuple(f"silent.test/a:{number}" for number in range(20))
+    node = FakeNode(Assignment(images=(*silent, "r.test/b:1", "r.test/c:1"), max_parallel_pulls=3), slow=set(silent))
+    node.manifests = dict.fromkeys(silent, RegistryError(PullFailure.TIMEOUT, "no answer"))
+    agent = node.agent()
+    await passes(agent, 6)
+    assert node.pulls == [silent[0], "r.test/b:1", "r.test/c:1"]
+    assert len([image for image in node.asked if image in silent]) == AT_ONCE
+    await agent.close()
+
+
 async def test_a_limit_that_only_the_runtime_met_holds_for_all_images_of_that_registry() -> None:
     node = FakeNode(Assignment(images=("r.test/a:1", "r.test/b:1", "other.test/c:1"), max_parallel_pulls=1))
     node.errors["r.test/a:1"] = PullError(PullFailure.RATE_LIMITED, "429 Too Many Requests")
@@ -376,11 +387,12 @@ def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository
         (grpc.StatusCode.UNKNOWN, "unexpected status: 429 Too Many Requests", PullFailure.RATE_LIMITED),
         (grpc.StatusCode.UNKNOWN, "pull access denied, authorization failed", PullFailure.UNAUTHORIZED),
         (grpc.StatusCode.UNKNOWN, "write: no space left on device", PullFailure.DISK_FULL),
+        (grpc.StatusCode.UNKNOWN, "net/http: timeout awaiting response headers", PullFailure.TIMEOUT),
         (grpc.StatusCode.UNKNOWN, "dial tcp: connection refused", PullFailure.REGISTRY_UNREACHABLE),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref x: unexpected commit digest y", PullFailure.CORRUPT),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref", PullFailure.PULL_FAILED),
     ],
-    ids=["missing", "timeout", "rate-limit", "auth", "disk", "unreachable", "corrupt", "other"],
+    ids=["missing", "timeout", "rate-limit", "auth", "disk", "no-answer", "unreachable", "corrupt", "other"],
 )
 def test_the_runtimes_prose_becomes_a_type(code: grpc.StatusCode, details: str, reason: PullFailure) -> None:
     assert classify(code, details) is reason

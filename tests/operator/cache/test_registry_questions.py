@@ -1,5 +1,6 @@
 """What a registry says before a pull, asked of one that lies: by HTTP, in plain, with tokens, limits and nonsense."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -69,12 +70,14 @@ async def lying() -> AsyncIterator[LyingRegistry]:
         yield lying
 
 
-async def resolve(lying: LyingRegistry, image: str = "a:1", host: str = "", password: str = "") -> Any:
+async def resolve(
+    lying: LyingRegistry, image: str = "a:1", host: str = "", password: str = "", timeout_seconds: float = 20.0
+) -> Any:
     where = host or lying.address
     found = {where: RegistryAuth(where, "me", password)} if password else {}
     connector = aiohttp.TCPConnector(resolver=ThisMachine())
     async with aiohttp.ClientSession(connector=connector) as session:
-        return await Registry(session, found.get).resolve(f"{where}/{image}")
+        return await Registry(session, found.get, timeout_seconds=timeout_seconds).resolve(f"{where}/{image}")
 
 
 async def test_digest_and_layers_of_our_platform_come_through_an_index(lying: LyingRegistry) -> None:
@@ -134,6 +137,18 @@ async def test_a_manifest_that_is_no_manifest_is_corrupt(lying: LyingRegistry) -
     with pytest.raises(RegistryError) as raised:
         await resolve(lying)
     assert raised.value.reason is PullFailure.CORRUPT
+
+
+async def test_a_registry_that_takes_a_question_and_never_answers_is_told_from_one_that_is_not_there() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(RegistryError) as raised:
+            await resolve(LyingRegistry(), host=host, timeout_seconds=0.05)
+    assert raised.value.reason is PullFailure.TIMEOUT
 
 
 async def test_a_registry_that_is_not_there_is_unreachable(lying: LyingRegistry) -> None:
