@@ -62,8 +62,9 @@ def checkpoint_root(spec: TrainingRunSpec, environment: Environment) -> str:
 
 
 def needs_ray(spec: TrainingRunSpec) -> bool:
-    """One learner process and one rollout worker do without."""
-    return spec.trainer.replicas * spec.trainer.processes_per_replica > 1 or spec.rollout.workers > 1
+    """One learner process, or none, and one rollout worker do without."""
+    ranks = 0 if spec.mode == "eval" else spec.trainer.replicas * spec.trainer.processes_per_replica
+    return ranks > 1 or spec.rollout.workers > 1
 
 
 def _connect_to_ray(environment: Environment) -> None:

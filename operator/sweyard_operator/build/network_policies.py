@@ -58,12 +58,12 @@ def _build_trainer_policy(run: RunContext, settings: RunSettings) -> Manifest:
         egress.append({"to": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(GATEWAY_PORT, GATEWAY_ADMIN_PORT)})
     if run.has_engines:
         egress.append({"to": [_pods(run, COMPONENT_ENGINE)], "ports": _tcp(ENGINE_PORT)})
-    if run.config.inference.weight_sync == "nccl":  # chooses its ports
+    if run.has_engines and run.config.inference.weight_sync == "nccl":  # chooses its ports
         ingress.append({"from": [_pods(run, COMPONENT_ENGINE)]})
         egress.append({"to": [_pods(run, COMPONENT_ENGINE)]})
-    if run.config.inference.placement == "colocated":
+    if run.has_gateway and run.config.inference.placement == "colocated":
         ingress.append({"from": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(ENGINE_PORT)})
-    if run.config.inference.placement == "external":
+    if run.makes_attempts and run.config.inference.placement == "external":
         egress.append(_anywhere(run.config))
     if needs_internet(run.config):
         egress.append(_internet())

@@ -29,6 +29,8 @@ class PodShape:
     mounts_storage: bool = True
     writes_storage: bool = False
     mounts_datasets: bool = False
+    takes_extended_resources: bool = True
+    """GPUs and the like, which the options may name."""
     service_account: str | None = None
     """Account whose token the pods carry; None for no token at all."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ def _build_container(run: RunContext, settings: RunSettings, shape: PodShape) ->
     return {
         **shape.container,
         "env": build_env([*_build_common_env(settings), *own_env], shape.options.env),
-        "resources": build_resources(shape.options.resources),
+        "resources": build_resources(shape.options.resources, extended=shape.takes_extended_resources),
         "securityContext": _build_container_security(),
         # The last lines of the log stand in for a component that dies without a sentence of its own.
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -82,19 +82,35 @@ class RunContext:
         return self.config.storage.claim_name or self.name
 
     @property
+    def makes_attempts(self) -> bool:
+        """Whether agents work at all: who learns from recorded trajectories alone needs no engine and no sandbox."""
+        return self.config.mode != "sft" or bool(self.config.tasks.eval)
+
+    @property
     def has_engines(self) -> bool:
         """Whether the run has engine pods of its own."""
-        return self.config.inference.placement == "separate" and self.config.inference.engine == "vllm"
+        return self.has_gateway and self.config.inference.placement == "separate"
 
     @property
     def has_gateway(self) -> bool:
         """Whether the run has a gateway pod; an engine embedded in the trainer can be reached by nobody else."""
-        return self.config.inference.engine == "vllm"
+        return self.makes_attempts and self.config.inference.engine == "vllm"
 
     @property
     def has_pool(self) -> bool:
-        """Whether sandboxes are pods at all."""
-        return self.config.sandboxes.runtime in (None, "kubernetes")
+        """Whether the run has sandboxes, and these are pods."""
+        return self.makes_attempts and self.config.sandboxes.runtime in (None, "kubernetes")
+
+    @property
+    def trainer_computes(self) -> bool:
+        """Whether the trainer's pods use accelerators: in an evaluation only for engines that are in them."""
+        return self.config.mode != "eval" or self.config.inference.placement == "colocated"
+
+    @property
+    def trainer_replicas(self) -> int:
+        """Pods of the trainer: of those without a model to train, no more than have a rollout worker."""
+        trainer = self.config.trainer
+        return trainer.replicas if self.trainer_computes else min(trainer.replicas, self.config.rollout.workers)
 
     @property
     def owns_pool(self) -> bool:

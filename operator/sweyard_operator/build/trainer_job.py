@@ -61,7 +61,7 @@ def build_trainer_job(
     metadata = owned_metadata(run, trainer_job_name(run.name, attempt), COMPONENT_TRAINER)
     metadata["labels"][LABEL_ATTEMPT] = str(attempt)
     metadata["annotations"] = {ANNOTATION_RESTARTS: str(restarts)}
-    replicas = run.config.trainer.replicas
+    replicas = run.trainer_replicas
     spec: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": replicas,
@@ -92,6 +92,7 @@ def _build_shape(run: RunContext, settings: RunSettings, attempt: int, gateway_i
         prepares_model=True,
         writes_storage=True,
         mounts_datasets=True,
+        takes_extended_resources=run.trainer_computes,
         service_account=trainer_name(run.name),
         labels={LABEL_ATTEMPT: str(attempt)},
         spec={
@@ -142,8 +143,10 @@ def build_run_env(run: RunContext) -> list[dict[str, Any]]:
 
 
 def engine_urls(run: RunContext) -> list[str]:
-    """Base URL of each engine, by the stable name of its pod; none where engines live in the trainer."""
+    """Base URL of each engine, by the stable name of its pod; none where the trainer has or needs none."""
     inference = run.config.inference
+    if not run.makes_attempts:
+        return []
     if inference.url is not None:
         return [inference.url]
     if not run.has_engines:

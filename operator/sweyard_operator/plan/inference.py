@@ -9,7 +9,7 @@ from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.pod_troubles import failed_create, summarize_troubles
 from sweyard_operator.plan.reasons import ConditionType, Reason
-from sweyard_operator.plan.stage import Stage
+from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
 from sweyard_operator.resources import DEPLOYMENTS, STATEFUL_SETS, Manifest
 
 _KIND = ConditionType.INFERENCE_READY
@@ -17,6 +17,8 @@ _KIND = ConditionType.INFERENCE_READY
 
 def plan_inference(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stage:
     """InferenceReady: every engine and the gateway serve, or why not."""
+    if not run.makes_attempts:
+        return Stage(_KIND, True, Reason.NOT_NEEDED, NOTHING_ATTEMPTED)
     if not run.has_gateway:
         return Stage(_KIND, True, Reason.EMBEDDED, "the trainer generates by itself; there is no server")
     waiting = _engines_wait(run, snapshot, now) if run.has_engines else None

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from sweyard_operator.conditions import Condition
 from sweyard_operator.plan.reasons import ConditionType, Reason
 
+NOTHING_ATTEMPTED = "the run learns from recorded trajectories and evaluates nothing"
+"""Why no image, sandbox or engine is needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

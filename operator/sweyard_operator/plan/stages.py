@@ -7,7 +7,7 @@ from sweyard_operator.build.image_cache import cache_name
 from sweyard_operator.build.run_context import RunContext
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.reasons import ConditionType, Reason
-from sweyard_operator.plan.stage import Stage
+from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
 from sweyard_operator.resources import Manifest
 
 POOL_STARTING = "SandboxesStarting"
@@ -17,6 +17,8 @@ POOL_STARTING = "SandboxesStarting"
 def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
     """ImagesReady: the cache's word, where there is a cache."""
     name, kind = cache_name(run), ConditionType.IMAGES_READY
+    if not run.makes_attempts:
+        return Stage(kind, True, Reason.NOT_NEEDED, NOTHING_ATTEMPTED)
     if name is None:
         return Stage(kind, True, Reason.NOT_NEEDED, "the spec names no image")
     cache = snapshot.image_cache
@@ -47,6 +49,8 @@ def _told_bytes(cache: Manifest) -> str:
 def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
     """SandboxesReady: the pool's word; a trainer at work waits for single sandboxes itself."""
     kind, pool = ConditionType.SANDBOXES_READY, snapshot.rollout_pool
+    if not run.makes_attempts:
+        return Stage(kind, True, Reason.NOT_NEEDED, NOTHING_ATTEMPTED)
     if not run.has_pool:
         return Stage(kind, True, Reason.NOT_NEEDED, f"sandboxes run by the {run.config.sandboxes.runtime} runtime")
     if pool is None:

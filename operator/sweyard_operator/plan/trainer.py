@@ -32,7 +32,7 @@ def plan_trainer(
 
 
 def _running(run: RunContext, snapshot: RunSnapshot, job: TrainerJob) -> Stage:
-    wanted = run.config.trainer.replicas
+    wanted = run.trainer_replicas
     if job.is_queued:
         message = f"Job {job.name} waits in queue {run.config.queue_name} for Kueue to admit it"
         return Stage(_KIND, False, Reason.QUEUED, message)

@@ -182,6 +182,30 @@ def test_options_and_overrides_reach_the_pod() -> None:
     assert pod["initContainers"][0]["resources"]["limits"] == {"memory": "4Gi"}
 
 
+GANG = {"replicas": 4, "device": "auto", "resources": {"limits": {"nvidia.com/gpu": "8", "memory": "64Gi"}}}
+COLOCATED = {"placement": "colocated", "replicas": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods", "limits"),
+    [
+        pytest.param({"mode": "rl"}, 4, {"nvidia.com/gpu": "8", "memory": "64Gi"}, id="training"),
+        pytest.param({"mode": "eval"}, 1, {"memory": "64Gi"}, id="evaluation"),
+        pytest.param({"mode": "eval", "rollout": {"workers": 3}}, 3, {"memory": "64Gi"}, id="three workers"),
+        pytest.param(
+            {"mode": "eval", "inference": COLOCATED}, 4, {"nvidia.com/gpu": "8", "memory": "64Gi"}, id="colocated"
+        ),
+    ],
+)
+def test_only_who_computes_takes_the_trainers_accelerators(
+    changes: dict[str, Any], pods: int, limits: dict[str, str]
+) -> None:
+    tasks = {"train": {"dataset": "tiny"}, "eval": [{"dataset": "tiny"}]}
+    job = job_of(make_run(**changes, tasks=tasks, trainer=GANG))
+    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (pods, pods)
+    assert pod_of(job)["containers"][0]["resources"]["limits"] == limits
+
+
 def test_datasets_are_mounted_by_their_names() -> None:
     tasks = {
         "train": {"dataset": "mine"},
@@ -300,6 +324,21 @@ OWN = {"trainer:any", "gateway:8000", "gateway:8001", "fd00::1/128:6443"} | DNS
 )
 def test_only_the_arrows_of_the_picture(changes: dict[str, Any], expected: dict[str, set[str]]) -> None:
     assert arrows(make_run(**changes)) == expected
+
+
+SUPERVISED = {"mode": "sft", "sft": {"datasets": ["/data/chats.jsonl"]}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="separate"),
+        pytest.param({"inference": {"weightSync": "nccl"}, "trainer": {"device": "auto"}}, id="weights over NCCL"),
+        pytest.param({"inference": {"placement": "external", "url": "http://engine.example:8080"}}, id="external"),
+    ],
+)
+def test_a_run_without_attempts_reaches_no_engine(changes: dict[str, Any]) -> None:
+    assert arrows(make_run(**SUPERVISED, **changes)) == {"demo-trainer": {"trainer:any", "fd00::1/128:6443"} | DNS}
 
 
 def test_over_nccl_trainer_and_engines_reach_each_other_on_any_port() -> None:

@@ -232,6 +232,28 @@ def test_run_reaches_its_end_though_operator_and_trainer_die(lab: Lab) -> None:
     lab.until("nothing is left", lambda: not lab.names(f"{LEFTOVERS},rolloutpools,imagecaches,leases"))
 
 
+def test_supervised_run_holds_a_trainer_and_nothing_else(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run(mode="sft", sft={"datasets": ["/data/chats.jsonl"]})
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("it runs", lambda: lab.phase() == "Running")
+    assert not lab.names("statefulsets,deployments,rolloutpools,imagecaches")
+    assert lab.names("services") == ["service/demo-trainer"]
+    lab.become(lab.trainer_pod(0), ended(0))
+    lab.until("success", lambda: lab.phase() == "Succeeded")
+
+
+def test_evaluation_asks_for_no_accelerator_beside_its_engines(lab: Lab) -> None:
+    lab.make_dataset()
+    gpus = {"limits": {"nvidia.com/gpu": "8", "memory": "1Gi"}}
+    lab.apply_run(mode="eval", tasks={"eval": [{"dataset": "tiny"}]}, trainer={"replicas": 2, "resources": gpus})
+    lab.serve()
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("it runs with one pod", lambda: lab.phase() == "Running")
+    (container,) = lab.get("job", "demo-trainer-0")["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}
+
+
 def test_users_fault_ends_the_run_with_the_trainers_sentence(lab: Lab) -> None:
     lab.make_dataset()
     lab.apply_run()

@@ -24,6 +24,7 @@ from sweyard_operator.testing.run_world import RunWorld
 Make = Callable[..., RunWorld]
 
 GPU = {"device": "cuda", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+EXTERNAL = {"placement": "external", "url": "https://engine.example"}
 WHOLE: dict[str, Any] = {
     "model": {"scratch": {}},
     "agent": {"type": "short"},
@@ -87,7 +88,7 @@ def test_every_start_but_the_status_may_be_lost_to_a_killed_operator(make_world:
             {"inference": {"placement": "colocated"}, "trainer": GPU}, ["Deployment"], "Colocated", id="colocated"
         ),
         pytest.param(
-            {"inference": {"placement": "external", "url": "https://engine.example"}},
+            {"inference": EXTERNAL},
             ["Deployment"],
             "External",
             id="external",
@@ -152,6 +153,49 @@ def test_shared_pool_is_used_and_not_made(make_world: Make) -> None:
     assert not world.names(ROLLOUT_POOLS)
     assert world.condition("SandboxesReady")["reason"] == "PoolMissing"
     assert "RolloutPool shared does not exist" in world.condition("SandboxesReady")["message"]
+
+
+SUPERVISED: dict[str, Any] = {
+    "mode": "sft",
+    "tasks": {"train": {"dataset": "tiny"}},
+    "sft": {"datasets": ["/data/chats.jsonl"]},
+    "images": {"images": ["registry.example/task:1"]},
+}
+
+
+def test_a_run_that_only_learns_from_recordings_has_its_trainer_and_nothing_else(make_world: Make) -> None:
+    world = make_world(**SUPERVISED)
+    world.settle()
+    pods = {kind.kind for kind, _ in world.objects} & {"StatefulSet", "Deployment", "RolloutPool", "ImageCache", "Job"}
+    assert pods == {"Job"}
+    assert world.names(SERVICES) == world.names(NETWORK_POLICIES) == ["demo-trainer"]
+    assert world.names(ROLE_BINDINGS) == ["demo-trainer"]
+    for kind in ("ImagesReady", "SandboxesReady", "InferenceReady"):
+        assert world.condition(kind)["reason"] == "NotNeeded"
+    world.run_gang(0)
+    world.settle()
+    assert world.run["status"]["phase"] == "Running"
+    world.end_gang(0, exit_code=0)
+    world.settle()
+    assert world.run["status"]["phase"] == "Succeeded"
+
+
+def test_one_that_also_evaluates_has_engines_and_sandboxes(make_world: Make) -> None:
+    world = make_world(**{**SUPERVISED, "tasks": {"train": {"dataset": "tiny"}, "eval": [{"dataset": "tiny"}]}})
+    world.settle()
+    assert world.names(STATEFUL_SETS) == ["demo-engine"]
+    assert world.names(DEPLOYMENTS) == ["demo-gateway"]
+    assert world.names(ROLLOUT_POOLS) == world.names(IMAGE_CACHES) == ["demo"]
+    assert not world.names(JOBS)
+
+
+def test_a_shared_pool_is_not_waited_for_where_nothing_is_attempted(make_world: Make) -> None:
+    world = make_world(preset=None, **{**SUPERVISED, **WHOLE}, sandboxes={"poolRef": "shared"}, inference=EXTERNAL)
+    world.settle()
+    job = world.objects[JOBS, "demo-trainer-0"]
+    env = {entry["name"]: entry.get("value") for entry in job["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert env["SWEYARD_ENGINE_URLS"] == ""
+    assert "SWEYARD_GATEWAY_URL" not in env
 
 
 def test_existing_claim_is_used_and_not_made(make_world: Make) -> None:

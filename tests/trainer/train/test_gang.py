@@ -2,11 +2,13 @@ from pathlib import Path
 
 import pytest
 
+from sweyard_api.resolve import resolve
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import StoppedError, UnsupportedError
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.phases.policy import NoSignalError
+from sweyard_trainer.run import needs_ray
 
 POD = {
     "SWEYARD_RUN": "r",
@@ -66,3 +68,22 @@ def test_the_environment_of_a_pod_is_read_once() -> None:
     assert environment.gateway_admin_url == ""
     with pytest.raises(KeyError, match="SWEYARD_POOL"):
         Environment.of_pod({name: value for name, value in POD.items() if name != "SWEYARD_POOL"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "ranks", "workers", "needed"),
+    [
+        ("rl", 1, 1, False),
+        ("rl", 4, 1, True),
+        ("rl", 1, 2, True),
+        ("eval", 4, 1, False),
+        ("eval", 4, 2, True),
+    ],
+)
+def test_processes_beside_this_one_need_ray(mode: str, ranks: int, workers: int, needed: bool) -> None:
+    tasks = {"train": {"dataset": "tiny"}, "eval": [{"dataset": "tiny"}]}
+    trainer = {"processesPerReplica": ranks, "device": "cpu"}
+    spec = resolve(
+        {"preset": "tiny", "mode": mode, "tasks": tasks, "trainer": trainer, "rollout": {"workers": workers}}
+    )
+    assert needs_ray(spec) == needed

@@ -15,7 +15,7 @@ def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: Se
     """To the engines that are servers, over NCCL or the run's volume; without servers there is nobody to tell."""
     controls = [EngineControl(url, environment.engine_api_key) for url in environment.engine_urls]
     patience = patience_for(spec)
-    if spec.inference.weight_sync == "nccl" and spec.mode != "eval":  # whose policy is files, and no ranks
+    if controls and spec.inference.weight_sync == "nccl" and spec.mode != "eval":  # whose policy is files, no ranks
         return NcclFleet(
             [NcclEngine(control) for control in controls],
             patience,
