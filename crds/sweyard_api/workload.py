@@ -203,7 +203,8 @@ class Evaluation(Model):
     """Held-out tasks, before, during and after training."""
 
     every_steps: Annotated[int, Field(ge=0)] = 10
-    """0: only before and after."""
+    """0: only before and after. With rollout.maxStaleness above 0 these go on beside the next step, a checkpoint is
+    taken before, and the weights after that step wait for what is left of it; with 0 training waits for each."""
     attempts: Annotated[int, Field(ge=1, le=1_024)] = 1
     """Attempts at each task. With several, pass@k is reported for 1, 2, 4 and so on up to all of them."""
     temperature: Annotated[float, Field(ge=0, le=10)] = 1.0

@@ -4,7 +4,9 @@ Invariants (tests/trainer/train):
 - everything that decides what comes next is in LoopState, which is saved with each checkpoint: a run that was killed
   goes on with the same steps, the same tasks in the same order, and the same numbers of weight versions;
 - all engines confirm the version of a step before it is begun; without staleness nothing samples while weights change,
-  with it attempts under way go on under the new ones, and each reply says which weights sampled it.
+  with it attempts under way go on under the new ones, and each reply says which weights sampled it;
+- an evaluation is of one version: with staleness it goes on beside the next step, and has ended before that step's
+  weights reach an engine or a checkpoint.
 """
 
 import json
@@ -30,8 +32,8 @@ class TrainingLoop:
         self._life = Life(run)
         self._checkpoints = CheckpointKeeper(self._life, warmup_seconds_at_stake)
         self._supervised = Supervised(self._life, self._checkpoints)
-        self._policy = Policy(self._life)
         self._held_out = HeldOut(self._life)
+        self._policy = Policy(self._life, self._held_out)
 
     def stop(self) -> None:
         """Ask to checkpoint and end soon; safe to call from a signal handler of the event loop."""
@@ -57,6 +59,7 @@ class TrainingLoop:
             await self._checkpoints.finish()
             raise StoppedError(f"stopped {self._life.position()}") from error
         finally:
+            await self._held_out.close()
             await self._policy.close()
             await self._life.close()
 
@@ -76,7 +79,9 @@ class TrainingLoop:
     async def _step(self) -> None:
         began = time.monotonic()
         state = self._life.state
+        self._held_out.begin_once(f"step-{state.step}", wanted=self._evaluates_beside and self._is_evaluated())
         figures = await (self._supervised.step() if self._spec.mode == "sft" else self._policy.step())
+        waited = await self._held_out.finish()  # the state is still the checkpoint's, should the run stop here
         state.step += 1
         state.weight_version += 1
         synced = time.monotonic()
@@ -84,18 +89,24 @@ class TrainingLoop:
             await self._life.sync_weights()
         now = time.monotonic()
         figures |= {"time/weight_sync_seconds": now - synced, "time/step_seconds": now - began}
+        figures |= {"time/evaluation_wait_seconds": waited} if self._evaluates_beside else {}
         self._life.write_metrics(self._spec.mode, state.step, figures)
         self._run.progress.advance("step", 1, now - began)
         self._run.progress.step_done(state.step, figures)
-        if self._is_evaluated():
-            await self._held_out.evaluate_once(f"step-{state.step}", wanted=True)
-        await self._checkpoints.after_step(self._spec.training_steps)
+        evaluated = self._is_evaluated()
+        await self._held_out.evaluate_once(f"step-{state.step}", wanted=evaluated and not self._evaluates_beside)
+        await self._checkpoints.after_step(self._spec.training_steps, wanted=evaluated and self._evaluates_beside)
         self._life.stop.heed()
 
+    @property
+    def _evaluates_beside(self) -> bool:
+        """Whether evaluations between steps go on beside training, as rollouts may."""
+        return self._spec.mode == "rl" and self._spec.rollout.max_staleness > 0
+
     def _is_evaluated(self) -> bool:
-        """Whether an evaluation follows the step just done; the one after the last step is another's affair."""
+        """Whether an evaluation follows the step just done; those before all steps and after are another's affair."""
         every, step = self._spec.evaluation.every_steps, self._life.state.step
-        return bool(every and self._run.eval_tasks) and step % every == 0 and step < self._spec.training_steps
+        return bool(every and self._run.eval_tasks) and step % every == 0 and 0 < step < self._spec.training_steps
 
     def _finish(self) -> dict[str, Any]:
         state = self._life.state

@@ -1,9 +1,18 @@
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.evaluation.figures import TaskAttempts, figures_of, summarise, task_attempts
+from sweyard_trainer.evaluation.figures import (
+    TaskAttempts,
+    figures_of,
+    sampled_versions,
+    summarise,
+    task_attempts,
+)
+from sweyard_trainer.trajectory import Segment
 
 
 def task(*solved: bool, repository: str = "r", **fields: Any) -> TaskAttempts:
@@ -28,6 +37,19 @@ def test_tasks_count_alike_however_many_of_their_attempts_were_graded() -> None:
     figures = figures_of([task(True, True, True, True), task(False)], 4)
     assert figures.solved_fraction == 0.5
     assert figures.pass_at == {1: 0.5, 2: 1.0, 4: 1.0}, "of two attempts and more, only the first task can tell"
+
+
+def test_the_report_names_the_weights_that_sampled_its_tokens_and_no_others(make_attempt: Any) -> None:
+    def segment(mask: list[int], versions: list[int]) -> Segment:
+        ids, logprobs = np.zeros(len(mask), np.int32), np.zeros(len(mask), np.float32)
+        return Segment(ids, np.array(mask, np.bool_), logprobs, np.array(versions, np.int32))
+
+    one = replace(make_attempt("t", 0), segments=(segment([0, 1, 1], [-1, 4, 4]), segment([0, 1], [-1, 3])))
+    versions = sampled_versions([one, make_attempt("t", 1)])
+    assert versions == (3, 4)
+    result = replace(summarise("held", [], 1), weight_versions=versions)
+    assert result.report()["weight_versions"] == [3, 4]
+    assert sampled_versions([]) == ()
 
 
 def test_nothing_attempted_is_no_share_and_the_widest_interval() -> None:

@@ -95,7 +95,8 @@ def make_stream(
     *,
     max_concurrent: int = 8,
     on_attempt: Callable[[Trajectory], None] = lambda attempt: None,
-    state: tuple[dict[str, Any], dict[str, Any]] | None = None,
+    state: tuple[dict[str, Any], dict[str, Any], list[Trajectory]] | None = None,
+    shares_places: Callable[[], bool] = lambda: False,
 ) -> tuple[RolloutStream, TaskCursor, Backlog]:
     """A stream from the start, or from the state of a cursor and a backlog."""
     cursor, pool = TaskCursor(tuple(tasks), 0), WorkerPool([worker], max_concurrent)
@@ -114,6 +115,7 @@ def make_stream(
         StreamRules(rules.group_size, 1.0, 0, rules.deadline_seconds),
         verifier=TaskVerifier(pool, cursor, set()) if rules.verify_tasks else None,
         on_attempt=on_attempt,
+        shares_places=shares_places,
     )
     return stream, cursor, backlog
 
@@ -185,6 +187,27 @@ async def test_a_straggler_is_masked_at_the_deadline_and_its_group_trained_short
     assert [sum(a.outcome.is_infrastructure for a in group) for group in rollouts.groups] == [1, 1, 1]
     assert all(a.infra_reason.startswith("StepDeadline") for a in logged if a.outcome.is_infrastructure)
     assert worker.running == 0
+
+
+async def test_no_attempt_is_cut_for_the_time_that_another_ones_attempts_used_the_places(
+    tasks: dict[str, Task],
+) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker([order[0]])
+    deadlines = 0
+
+    def shares_places() -> bool:
+        nonlocal deadlines
+        deadlines += 1
+        if deadlines == 3:
+            worker.gates[order[0]].set()
+        return True
+
+    rules = replace(OVERLAPPED, deadline_seconds=0.05)
+    stream, *_ = make_stream(worker, tasks, rules, shares_places=shares_places)
+    rollouts = await stream.collect(1, 0, 1)
+    assert (trained_tasks(rollouts), rollouts.num_stragglers) == (order[:2], 0)
+    assert deadlines == 3
 
 
 async def test_tasks_whose_gold_patch_fails_are_set_aside_and_replaced(tasks: dict[str, Task]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sweyard_trainer.engine.engine import EngineUnfitError
 from sweyard_trainer.errors import StoppedError
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor
 from sweyard_trainer.rollouts.reading import read_attempts
@@ -129,3 +130,118 @@ async def test_a_run_asked_to_stop_goes_on_with_what_was_under_way(world: Any, m
     assert checkpoint["extra"]["backlog"]["groups"]
     await TrainingLoop(uneven(make_life(world, rollout=rollout(2))).run).run()
     assert_each_drawn_task_was_trained_once(world.storage)
+
+
+def evaluation_versions(events: list[str]) -> dict[str, set[str]]:
+    """The weights that each evaluation's attempts were begun with."""
+    versions: dict[str, set[str]] = {}
+    for event in events:
+        if event.startswith("attempt eval-"):
+            attempt, version = event.removeprefix("attempt eval-").split(" by ")
+            versions.setdefault(attempt.split("-held/")[0], set()).add(version)
+    return versions
+
+
+async def test_an_evaluation_goes_on_while_the_next_step_is_attempted_and_trained(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world, rollout=rollout(1))
+    run, train_step = life.worker.run, life.learner.train_step
+    trained = asyncio.Event()
+
+    async def evaluate_once_the_next_step_is_trained(plan: AttemptPlan) -> Any:
+        if plan.group_id.startswith("eval-step-3"):
+            await trained.wait()
+        return await run(plan)
+
+    async def train(groups: Any) -> Any:
+        figures = await train_step(groups)
+        if world.events.count("train") == 4:
+            trained.set()
+        return figures
+
+    life.worker.run, life.learner.train_step = evaluate_once_the_next_step_is_trained, train
+    summary = await asyncio.wait_for(TrainingLoop(life.run).run(), 60)
+    assert list(summary["evaluations"]) == ["untrained", "warmed-up", "step-3", "final"]
+    assert evaluation_versions(world.events)["step-3"] == {"4"}
+    evaluated_at = max(n for n, event in enumerate(world.events) if event.startswith("attempt eval-step-3"))
+    assert evaluated_at < world.events.index("publish 5")
+    assert len(figures(world.storage, "time/evaluation_wait_seconds")) == STEPS
+
+
+async def test_its_row_of_metrics_is_of_the_step_that_it_evaluates(world: Any, make_life: Callable[..., Any]) -> None:
+    await TrainingLoop(uneven(make_life(world, rollout=rollout(1), warmup=None)).run).run()
+    rows = map(json.loads, (world.storage / "metrics" / "metrics.jsonl").read_text().splitlines())
+    order = [(row["phase"], row["step"]) for row in rows]
+    steps = [("rl", step) for step in range(1, STEPS + 1)]
+    assert order == [("evaluation", 0), *steps[:3], ("evaluation", 3), *steps[3:], ("evaluation", STEPS)]
+
+
+@pytest.mark.parametrize("crash_at", [42, 46, 50, 54, 58, 62])
+async def test_a_run_killed_beside_an_evaluation_evaluates_the_same_weights_again(
+    world: Any, make_life: Callable[..., Any], crash_error: type[Exception], crash_at: int
+) -> None:
+    changes = {"rollout": rollout(2), "evaluation": {"everySteps": 2}, "checkpoint": {"everySteps": 5}}
+    world.crash_at = crash_at
+    with pytest.raises(crash_error):
+        await TrainingLoop(uneven(make_life(world, **changes)).run).run()
+    summary = await TrainingLoop(uneven(make_life(world, **changes)).run).run()
+    assert list(summary["evaluations"]) == ["untrained", "warmed-up", "step-2", "step-4", "final"]
+    versions = evaluation_versions(world.events)
+    assert (versions["step-2"], versions["step-4"]) == ({"3"}, {"5"})
+
+
+async def test_a_run_stopped_while_its_weights_wait_for_an_evaluation_does_that_step_again(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world, rollout=rollout(1))
+    loop = TrainingLoop(life.run)
+    run, train_step = life.worker.run, life.learner.train_step
+
+    async def never_evaluate(plan: AttemptPlan) -> Any:
+        if plan.group_id.startswith("eval-step-3"):
+            await asyncio.Event().wait()
+        return await run(plan)
+
+    async def stop_once_trained(groups: Any) -> Any:
+        figures = await train_step(groups)
+        if world.events.count("train") == 4:
+            loop.stop()
+        return figures
+
+    life.worker.run, life.learner.train_step = never_evaluate, stop_once_trained
+    with pytest.raises(StoppedError, match="after step 3"):
+        await asyncio.wait_for(loop.run(), 60)
+    assert "publish 5" not in world.events
+    assert not (world.storage / "checkpoints" / "step-4").exists()
+    summary = await TrainingLoop(make_life(world, rollout=rollout(1)).run).run()
+    assert summary["steps"] == STEPS
+    assert evaluation_versions(world.events)["step-3"] == {"4"}
+    assert_each_drawn_task_was_trained_once(world.storage)
+
+
+async def test_the_best_of_the_weights_evaluated_beside_training_have_a_checkpoint(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    tasks = {"train": {"dataset": "train"}, "eval": [{"dataset": "held", "name": "held"}]}
+    changes = {"evaluation": {"everySteps": 2}, "checkpoint": {"everySteps": 5, "bestBy": "held"}, "tasks": tasks}
+    life = uneven(make_life(world, rollout=rollout(1), **changes))
+    await TrainingLoop(life.run).run()
+    saved = {path.name for path in (world.storage / "checkpoints").glob("step-*")}
+    assert {"step-2", "step-4", "step-5", "step-6"} <= saved
+    assert life.learner.best_first[0] in (0, 2, 4)
+
+
+async def test_an_evaluation_that_fails_beside_training_ends_the_run(world: Any, make_life: Callable[..., Any]) -> None:
+    life = make_life(world, rollout=rollout(1))
+    run = life.worker.run
+
+    async def fail(plan: AttemptPlan) -> Any:
+        if plan.group_id.startswith("eval-step-3"):
+            raise EngineUnfitError("no logprobs")
+        return await run(plan)
+
+    life.worker.run = fail
+    with pytest.raises(EngineUnfitError):
+        await asyncio.wait_for(TrainingLoop(life.run).run(), 60)
+    assert "publish 5" not in world.events

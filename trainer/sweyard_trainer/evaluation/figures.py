@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.evaluation.intervals import effective_trials, wilson_interval
 from sweyard_trainer.evaluation.pass_at_k import best_at_k, pass_at_k, reported_ks
@@ -80,6 +82,8 @@ class SourceResult:
     """Why tasks have no best@k, where some lack it."""
     set_aside: dict[str, str] = field(default_factory=dict)
     """Tasks left out of this evaluation, and why."""
+    weight_versions: tuple[int, ...] = ()
+    """Of all tokens that were sampled, as the engines named them: one, if it is an evaluation of one policy."""
 
     def metrics(self) -> dict[str, float]:
         """Under their stable names, those of each repository below its own."""
@@ -98,6 +102,7 @@ class SourceResult:
             "repositories": {name: figures.report() for name, figures in self.repositories.items()},
             "unverified": self.unverified,
             "set_aside": self.set_aside,
+            "weight_versions": list(self.weight_versions),
         }
 
 
@@ -141,6 +146,12 @@ def task_attempts(repository: str, attempts: Sequence[Trajectory], scores: Mappi
         infra_failures=len(attempts) - len(graded),
         scores=tuple(given) if len(given) == len(graded) else None,
     )
+
+
+def sampled_versions(attempts: Sequence[Trajectory]) -> tuple[int, ...]:
+    """Weight versions that sampled any of their tokens, in order."""
+    sampled = [segment.weight_versions[segment.loss_mask] for attempt in attempts for segment in attempt.segments]
+    return tuple(map(int, np.unique(np.concatenate(sampled)))) if sampled else ()
 
 
 def _pass_at(tasks: Sequence[TaskAttempts], num_attempts: int) -> dict[int, float]:

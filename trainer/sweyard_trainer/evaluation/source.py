@@ -3,11 +3,11 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.evaluation.figures import SourceResult, summarise, task_attempts
+from sweyard_trainer.evaluation.figures import SourceResult, sampled_versions, summarise, task_attempts
 from sweyard_trainer.evaluation.predictions import prediction_files, write_predictions
 from sweyard_trainer.evaluation.verifier import verifier_scores
 from sweyard_trainer.rollout.plan import AttemptPlan
@@ -60,7 +60,8 @@ async def evaluate_source(
     for attempt in attempts:
         by_task[attempt.task_id].append(attempt)
     counted = [task_attempts(task.repository, by_task[task.id], scores) for task in evaluation.tasks]
-    return summarise(evaluation.source, counted, evaluation.attempts_per_task, _by_reason(unverified))
+    result = summarise(evaluation.source, counted, evaluation.attempts_per_task, _by_reason(unverified))
+    return replace(result, weight_versions=sampled_versions(attempts))
 
 
 async def _run_attempts(

@@ -1,4 +1,8 @@
-"""HeldOut: evaluates every held-out source with the weights of the moment."""
+"""HeldOut: evaluates every held-out source with the weights of the moment.
+
+An evaluation is waited for, or goes on beside the next step until `finish`. Whoever begins one so keeps the engines'
+weights as they are until then, and has a checkpoint of these weights, from which a later life can begin it again.
+"""
 
 import asyncio
 import logging
@@ -13,6 +17,7 @@ from sweyard_trainer.evaluation.source import SourceEvaluation, evaluate_source
 from sweyard_trainer.metrics import prefixed
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.rollout.plan import derive_seed, select_eval_plans
+from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
 
@@ -23,27 +28,64 @@ class HeldOut:
     def __init__(self, life: Life) -> None:
         self._life = life
         self._run = life.run
+        self._beside: asyncio.Task[None] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether attempts of an evaluation share the places with others."""
+        return self._beside is not None and not self._beside.done()
 
     async def evaluate_once(self, label: str, *, wanted: bool) -> None:
         """Evaluate and remember it, unless an earlier life of the run already did. Raises EngineUnfitError."""
+        if wanted and self._is_due(label):
+            self._run.progress.update(phase="evaluating", message=f"evaluation: {label}")
+            await self._life.stop.or_else(self._evaluate(label, beside=False))
+
+    def begin_once(self, label: str, *, wanted: bool) -> None:
+        """The same beside what follows, until `finish`."""
+        if wanted and self._is_due(label):
+            logger.info("evaluation %s begins beside training", label)
+            self._beside = asyncio.create_task(self._evaluate(label, beside=True))
+
+    async def finish(self) -> float:
+        """Wait for what was begun, where it has not ended; seconds waited. Raises as `evaluate_once` does."""
+        if self._beside is None:
+            return 0.0
+        began = time.monotonic()
+        if self.is_under_way:
+            self._run.progress.update(message="waiting for the evaluation of these weights")
+        await self._life.stop.or_else(self._beside)
+        self._beside = None
+        waited = time.monotonic() - began
+        self._run.progress.advance("evaluation", 0, waited)
+        return waited
+
+    async def close(self) -> None:
+        """Cancel what is under way; the next life does it again."""
+        if self._beside is not None:
+            self._beside.cancel()
+            await asyncio.gather(self._beside, return_exceptions=True)
+
+    def _is_due(self, label: str) -> bool:
+        return bool(self._run.eval_tasks) and label not in self._life.state.evaluations
+
+    async def _evaluate(self, label: str, *, beside: bool) -> None:
         state = self._life.state
-        if not wanted or not self._run.eval_tasks or label in state.evaluations:
-            return
-        self._run.progress.update(phase="evaluating", message=f"evaluation: {label}")
-        results = await self._life.stop.or_else(self._evaluate(label))
+        step = state.step
+        sources = self._run.eval_tasks.items()
+        results = [await self._evaluate_source(label, name, tasks, beside=beside) for name, tasks in sources]
         state.evaluations[label] = [result.report() for result in results]
         figures = {
             name: value
             for result in results
             for name, value in prefixed(f"eval/{result.source}", result.metrics()).items()
         }
-        self._life.write_metrics("evaluation", state.step, figures)
+        self._life.write_metrics("evaluation", step, figures)
         self._run.progress.evaluated({name: value for result in results for name, value in _shown(result).items()})
 
-    async def _evaluate(self, label: str) -> list[SourceResult]:
-        return [await self._evaluate_source(label, name, tasks) for name, tasks in self._run.eval_tasks.items()]
-
-    async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task]) -> SourceResult:
+    async def _evaluate_source(self, label: str, name: str, tasks: Sequence[Task], *, beside: bool) -> SourceResult:
+        """What goes on beside a step is told when it has ended: the report is the step's. Nor does its time count as
+        the run's, but for what training waits."""
         set_aside = await self._set_aside(tasks) if self._run.spec.reward.verify_tasks else {}
         evaluation = self._run.spec.evaluation
         plans = select_eval_plans(
@@ -64,10 +106,12 @@ class HeldOut:
             run_id=self._run.run_id,
             storage=self._run.storage,
         )
-        self._run.progress.attempts_begin(f"evaluation {label}, {name}", len(plans))
+        progress = self._run.progress
+        if not beside:
+            progress.attempts_begin(f"evaluation {label}, {name}", len(plans))
         began = time.monotonic()
-        result = await evaluate_source(work, self._run.pool, self._run.progress.attempt_done)
-        self._run.progress.advance("evaluation", len(plans), time.monotonic() - began)
+        result = await evaluate_source(work, self._run.pool, _ignore if beside else progress.attempt_done)
+        progress.advance("evaluation", len(plans), 0.0 if beside else time.monotonic() - began)
         return replace(result, set_aside=set_aside)
 
     async def _set_aside(self, tasks: Sequence[Task]) -> dict[str, str]:
@@ -97,6 +141,10 @@ class HeldOut:
         else:
             self._life.state.eval_set_aside[task.id] = fault
         return None
+
+
+def _ignore(attempt: Trajectory) -> None:
+    """Nobody is told."""
 
 
 def _shown(result: SourceResult) -> dict[str, float]:

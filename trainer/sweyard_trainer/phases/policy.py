@@ -9,6 +9,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.metrics import prefixed, rollout_metrics
+from sweyard_trainer.phases.held_out import HeldOut
 from sweyard_trainer.phases.life import Life
 from sweyard_trainer.rollout.backlog import StepRollouts
 from sweyard_trainer.rollout.rules import stream_rules
@@ -32,8 +33,10 @@ class NoSignalError(SweyardError, ValueError):
 class Policy:
     """Steps of reinforcement learning."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, held_out: HeldOut) -> None:
+        """`held_out` may use some of the places for attempts while a step is under way."""
         self._life = life
+        self._held_out = held_out
         self._teaches = group_signal(life.spec.algorithm, life.spec.rollout.max_response_tokens)
         self._rollouts = life.run.storage / ROLLOUTS
         self._stream: RolloutStream | None = None
@@ -105,6 +108,7 @@ class Policy:
                 stream_rules(life.spec),
                 verifier=verifier if life.spec.reward.verify_tasks else None,
                 on_attempt=self._attempt_ended,
+                shares_places=lambda: self._held_out.is_under_way,
             )
             pool.occupancy.idle_fraction()  # what was before does not count
         return self._stream, self._journal

@@ -41,12 +41,13 @@ class CheckpointKeeper:
         self._note_saved()
         logger.info("going on %s from its checkpoint", self._life.position())
 
-    async def after_step(self, last_step: int) -> None:
-        """Save where the config wants it, after the last step, and when evaluation has never been better."""
+    async def after_step(self, last_step: int, *, wanted: bool) -> None:
+        """Save where it is `wanted`, or the config wants it, after the last step, and when evaluation has never been
+        better."""
         await self._settle(wait=False)
         step = self._life.state.step
         is_best = self._best_first()[:1] == [step]
-        if step % self._life.spec.checkpoint.every_steps == 0 or step == last_step or is_best:
+        if wanted or step % self._life.spec.checkpoint.every_steps == 0 or step == last_step or is_best:
             await self.save()
 
     async def after_warmup_step(self) -> None:

@@ -2,7 +2,8 @@
 
 Invariants (tests/trainer/rollout/test_stream.py):
 - every attempt ends in exactly one Trajectory, unless its group is dropped while it runs;
-- a step waits no longer than its deadline plus what closing a sandbox takes; stragglers are masked as infrastructure;
+- a step waits no longer than its deadline plus what closing a sandbox takes; stragglers are masked as infrastructure.
+  The deadline counts anew while others share the places, as attempts may wait for one;
 - cursor and backlog change together between two awaits, so that a checkpoint never loses or doubles a task;
 - without staleness nothing runs between two steps, and which tasks a step draws depends only on the cursor and on
   which groups had signal.
@@ -52,8 +53,12 @@ class RolloutStream:
         *,
         verifier: TaskVerifier | None,
         on_attempt: Callable[[Trajectory], None],
+        shares_places: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_attempt` hears of each attempt as it ends. Without a verifier every task is taken for sound."""
+        """`on_attempt` hears of each attempt as it ends. Without a verifier every task is taken for sound.
+
+        `shares_places` says whether another's attempts, which end by themselves, use the pool now.
+        """
         self._tasks = tasks
         self._cursor = cursor
         self._backlog = backlog
@@ -61,6 +66,7 @@ class RolloutStream:
         self._rules = rules
         self._verifier = verifier
         self._on_attempt = on_attempt
+        self._shares_places = shares_places
         self._running: dict[int, asyncio.Task[None]] = {}
         """By the group's number."""
         self._failure: BaseException | None = None
@@ -71,7 +77,7 @@ class RolloutStream:
 
         Raises EngineUnfitError, CustomCodeError; NoTasksError when every task has been set aside.
         """
-        deadline = asyncio.get_running_loop().time() + self._rules.deadline_seconds
+        deadline = self._deadline()
         await self._cancel(self._backlog.open(step, version, steps_left))
         self._begin_groups()
         waiting = [group for group in self._backlog.under_way if group.number not in self._running]
@@ -81,7 +87,11 @@ class RolloutStream:
             await self._raise_failure()
             if (rollouts := self._backlog.take_batch()) is not None:
                 return rollouts
-            if not await self._changed_before(deadline):
+            if await self._changed_before(deadline):
+                continue
+            if self._shares_places():
+                deadline = self._deadline()
+            else:
                 await self._cut(self._backlog.overdue())
 
     async def close(self) -> None:
@@ -149,6 +159,9 @@ class RolloutStream:
 
     async def _cancel(self, groups: Collection[Group]) -> None:
         await _cancel(self._running[group.number] for group in groups if group.number in self._running)
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._rules.deadline_seconds
 
     async def _changed_before(self, deadline: float) -> bool:
         try:
