@@ -19,7 +19,7 @@ class LoopState:
     cursor: dict[str, Any] = field(default_factory=dict)
     """See TaskCursor.state."""
     backlog: dict[str, Any] = field(default_factory=dict)
-    """See Backlog.state; empty before the first step."""
+    """See Backlog.state; empty before the first step. Its attempts lie beside this, as a rollout file."""
     verified: set[str] = field(default_factory=set)
     """Tasks whose gold patch passes and whose empty patch fails."""
     eval_set_aside: dict[str, str] = field(default_factory=dict)

@@ -25,12 +25,20 @@ class Trains(Protocol):
     async def save_weights(self, version: int) -> Path: ...
 
     async def save_checkpoint(
-        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+        self,
+        step: int,
+        extra: Mapping[str, Any],
+        best_first: Sequence[int] = (),
+        *,
+        held: Sequence[Trajectory] = (),
+        in_warmup: bool = False,
     ) -> str: ...
 
     async def settle_checkpoint(self, *, wait: bool = True) -> bool: ...
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None: ...
+
+    async def load_held(self) -> list[Trajectory]: ...
 
     async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None: ...
 

@@ -14,9 +14,11 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
+from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.checkpoint.save import CheckpointSave
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.checkpoint.tensors import read_tensors, stage
+from sweyard_trainer.trajectory import Trajectory
 
 TOUCHES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
 
@@ -31,10 +33,15 @@ def make(step: int) -> tuple[nn.Module, AdamW]:
     return model, optimizer
 
 
+def make_held(step: int) -> list[Trajectory]:
+    """An attempt under way that knows its step."""
+    return [Trajectory(f"{step}/t/0", "t", f"{step}/t", (), Outcome.UNSOLVED, float(step))]
+
+
 def save(checkpoints: Path, step: int, keep: int) -> None:
     name = CheckpointStore(str(checkpoints)).begin(step)
     state = CheckpointState(step, "rl", step, {"of": step})
-    CheckpointSave(str(checkpoints), name, state, keep, ()).write(0, stage(*make(step)), None)
+    CheckpointSave(str(checkpoints), name, state, keep, ()).write(0, stage(*make(step)), None, make_held(step))
 
 
 def kill_at(number: int, directory: str) -> None:
@@ -70,6 +77,7 @@ def load(checkpoints: Path) -> int:
     model, optimizer = make(0)
     read_tensors(store, latest, 0, model, optimizer)
     whole = state.extra == {"of": state.step} and bool((model.weight == state.step).all())
+    whole = whole and store.read_held(latest) == make_held(state.step)
     return state.step if whole else -1
 
 

@@ -2,15 +2,18 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.atomic_directory import COMPLETE, atomic_directory
 from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.save import typed_checkpoint_errors
@@ -18,6 +21,7 @@ from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.storage_errors import StorageFullError, StorageReadOnlyError
+from sweyard_trainer.trajectory import Segment, Trajectory
 
 
 @pytest.fixture(params=["path", "file://", "memory://"])
@@ -47,6 +51,32 @@ def test_the_newest_complete_checkpoint_is_chosen_by_number_not_name(store: Chec
         stream.write(b"half")
     assert store.latest() == "step-10"
     assert store.read_state("step-10") == CheckpointState(10, "rl", 10, {"cursor": 10})
+
+
+def test_held_attempts_come_back_exactly_and_go_with_their_checkpoint(store: CheckpointStore) -> None:
+    segment = Segment(
+        np.arange(5, dtype=np.int32),
+        np.array([0, 0, 1, 1, 1], np.bool_),
+        np.array([0, 0, -0.1, -0.0, -1e-30], np.float32),
+        np.array([-1, -1, 3, 3, 4], np.int32),
+    )
+    held = [
+        Trajectory(f"4/t/{index}", "t", "4/t", (segment,) * index, Outcome.SOLVED, 0.1, timings={"total": 0.3})
+        for index in range(3)
+    ]
+    name = store.begin(4)
+    store.write_held(name, held)
+    store.commit(name, CheckpointState(4, "rl", 4), keep=1, best_first=())
+    back = store.read_held(name)
+    assert [replace(attempt, segments=()) for attempt in back] == [replace(attempt, segments=()) for attempt in held]
+    for ours, theirs in zip(back, held, strict=True):
+        assert len(ours.segments) == len(theirs.segments)
+        for one, other in zip(ours.segments, theirs.segments, strict=True):
+            for column in ("token_ids", "loss_mask", "logprobs", "weight_versions"):
+                assert getattr(one, column).tobytes() == getattr(other, column).tobytes()
+    save(store, 5, keep=1)
+    assert store.read_held("step-5") == []
+    assert left(store) == ["step-5"]
 
 
 def test_what_dead_writers_left_is_removed_by_the_next_save(store: CheckpointStore) -> None:

@@ -98,7 +98,7 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
         assert double_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
         assert_close(double_weights, weights)
         assert await double.load_latest() == (3, {})
-        await double.save_checkpoint(4, {"by": 2})
+        await double.save_checkpoint(4, {"by": 2}, held=groups[0])
         assert (await double.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
         await double.settle_checkpoint()
         broken = [[make_trajectory(seed % 2, seed=seed, length=20) for seed in range(4)]]
@@ -118,6 +118,7 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
     await single.start()
     try:
         assert await single.load_latest() == (4, {"by": 2})
+        assert [attempt.attempt_id for attempt in await single.load_held()] == [one.attempt_id for one in groups[0]]
         assert (await single.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
     finally:
         await single.stop()

@@ -157,7 +157,7 @@ class Life:
     def checkpoint(self) -> "Life":
         """As a later process would read it."""
         restored = Backlog(self.rules, teaches)
-        restored.restore(json.loads(json.dumps(self.backlog.state())))
+        restored.restore(json.loads(json.dumps(self.backlog.state())), self.backlog.attempts)
         return replace(self, backlog=restored, fates=deepcopy(self.fates))
 
     def give_fate(self, number: int, fate: str) -> None:

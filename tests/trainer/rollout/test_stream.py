@@ -106,7 +106,7 @@ def make_stream(
     )
     if state is not None:
         cursor.restore(state[0])
-        backlog.restore(state[1])
+        backlog.restore(*state[1:])
     stream = RolloutStream(
         tasks,
         cursor,
@@ -324,7 +324,7 @@ async def test_a_later_life_runs_what_had_not_ended_with_the_same_seeds(tasks: d
     stream, cursor, backlog = make_stream(worker, tasks, OVERLAPPED)
     collecting = asyncio.create_task(stream.collect(1, 0, 1))
     await until(lambda: len(backlog.ready) == 1 and len(worker.ran) == 4)
-    state = json.loads(json.dumps([cursor.state(), backlog.state()]))
+    state = (*json.loads(json.dumps([cursor.state(), backlog.state()])), backlog.attempts)
     collecting.cancel()
     await stream.close()
 

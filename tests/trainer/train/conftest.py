@@ -24,6 +24,8 @@ from sweyard_trainer.rollout.attempt import masked
 from sweyard_trainer.rollout.plan import AttemptPlan, derive_seed
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollout.worker import VerificationTimeoutError
+from sweyard_trainer.rollouts.reading import read_attempts
+from sweyard_trainer.rollouts.sealed import seal
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 SPEC: dict[str, Any] = {
@@ -89,7 +91,13 @@ class CountingLearner:
         return self._world.storage / "weights" / str(version)
 
     async def save_checkpoint(
-        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+        self,
+        step: int,
+        extra: Mapping[str, Any],
+        best_first: Sequence[int] = (),
+        *,
+        held: Sequence[Trajectory] = (),
+        in_warmup: bool = False,
     ) -> str:
         name = Saved(not in_warmup, step).name
         self._world.event(f"checkpoint {name}")
@@ -97,6 +105,7 @@ class CountingLearner:
         self._directory.mkdir(exist_ok=True)
         path = self._directory / name
         path.write_text(json.dumps({"step": step, "extra": extra, "weights": self.weights}))
+        seal(self._directory / f"held-{name}", held)
         return str(path)
 
     async def settle_checkpoint(self, *, wait: bool = True) -> bool:
@@ -108,9 +117,13 @@ class CountingLearner:
         found = [saved for path in self._directory.glob("*") if (saved := Saved.parse(path.name))]
         if not found:
             return None
-        latest = json.loads((self._directory / max(found).name).read_text())
+        self._loaded = max(found).name
+        latest = json.loads((self._directory / self._loaded).read_text())
         self.weights = latest["weights"]
         return latest["step"], latest["extra"]
+
+    async def load_held(self) -> list[Trajectory]:
+        return read_attempts(self._directory / f"held-{self._loaded}.parquet")
 
     async def stop(self) -> None:
         return None

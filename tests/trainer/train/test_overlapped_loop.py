@@ -127,7 +127,10 @@ async def test_a_run_asked_to_stop_goes_on_with_what_was_under_way(world: Any, m
     with pytest.raises(StoppedError, match="after step 3"):
         await loop.run()
     (checkpoint,) = [json.loads(path.read_text()) for path in (world.storage / "checkpoints").glob("step-3")]
-    assert checkpoint["extra"]["backlog"]["groups"]
+    kept = [set(group["ended"].values()) for group in checkpoint["extra"]["backlog"]["groups"]]
+    held = read_attempts(world.storage / "checkpoints" / "held-step-3.parquet")
+    assert set().union(*kept) == {attempt.attempt_id for attempt in held}
+    assert any(kept)
     await TrainingLoop(uneven(make_life(world, rollout=rollout(2))).run).run()
     assert_each_drawn_task_was_trained_once(world.storage)
 

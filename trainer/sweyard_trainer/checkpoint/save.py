@@ -1,7 +1,7 @@
 """CheckpointSave: one checkpoint on its way to storage, beside training."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch.distributed import ProcessGroup
@@ -11,6 +11,7 @@ from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.checkpoint.tensors import Staged, write_tensors
 from sweyard_trainer.errors import CheckpointError
 from sweyard_trainer.storage_errors import typed_storage_errors
+from sweyard_trainer.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,10 @@ class CheckpointSave:
     best_first: tuple[int, ...]
     """See retention.superfluous."""
 
-    def write(self, rank: int, staged: Staged, group: ProcessGroup | None) -> None:
+    def write(self, rank: int, staged: Staged, group: ProcessGroup | None, held: Sequence[Trajectory] = ()) -> None:
         """One rank's share; on rank 0 it counts when this returns. Runs beside training, in a group of its own.
+
+        `held` are the attempts that the main loop holds, which rank 0 writes.
 
         Raises StorageFullError, StorageReadOnlyError, CheckpointError; what was complete before still is.
         """
@@ -34,6 +37,7 @@ class CheckpointSave:
             try:
                 write_tensors(store, self.name, rank, staged, group)
                 if rank == 0:
+                    store.write_held(self.name, held)
                     store.commit(self.name, self.state, self.keep, self.best_first)
             except (OSError, RuntimeError):
                 if rank == 0:

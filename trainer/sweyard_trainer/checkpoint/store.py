@@ -6,6 +6,7 @@ is never written into, so a step that is saved again gets a name of its own (`st
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -17,8 +18,14 @@ from sweyard_trainer.atomic_directory import COMPLETE, seal
 from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.saved import Saved, may_be_ours
 from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.rollouts.codec import encode
+from sweyard_trainer.rollouts.reading import read_held
+from sweyard_trainer.rollouts.sealed import write_parquet
+from sweyard_trainer.trajectory import Trajectory
 
 STATE_FILE = "state.json"
+HELD_FILE = "held.parquet"
+"""Attempts that the main loop holds, as a rollout file; none without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,19 @@ class CheckpointStore:
         """The non-tensor part."""
         with self.open(name, STATE_FILE, "rb") as stream:
             return CheckpointState(**json.load(stream))
+
+    def write_held(self, name: str, held: Sequence[Trajectory]) -> None:
+        """Add what the main loop holds."""
+        if held:
+            with self.open(name, HELD_FILE, "wb") as stream:
+                write_parquet(stream, map(encode, held))
+
+    def read_held(self, name: str) -> list[Trajectory]:
+        """The same, in order. Raises RolloutFormatError."""
+        if not self.has(name, HELD_FILE):
+            return []
+        with self.open(name, HELD_FILE, "rb") as stream:
+            return read_held(stream, f"{self.place(name)}/{HELD_FILE}")
 
     def open(self, name: str, file: str, mode: str) -> IO[bytes]:
         """A file of a checkpoint, binary."""

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.engine.routing import decode_routing, encode_routing
 from sweyard_trainer.gateway.gateway import SessionRecord
-from sweyard_trainer.trajectory import Segment, Trajectory
+from sweyard_trainer.trajectory import Segment
 
 COLUMNS = {"token_ids": "<i4", "loss_mask": "|b1", "logprobs": "<f4", "weight_versions": "<i4"}
 ROUTING = "routed_experts"
@@ -42,17 +41,3 @@ def decode_record(data: dict[str, Any]) -> SessionRecord:
     """Inverse of `encode_record`."""
     segments = tuple(decode_segment(segment) for segment in data["segments"])
     return SessionRecord(segments, data["num_forks"], data["truncated"])
-
-
-def encode_trajectory(trajectory: Trajectory) -> dict[str, Any]:
-    """A Trajectory as JSON-able data."""
-    fields = {name: getattr(trajectory, name) for name in Trajectory.__slots__}
-    fields["segments"] = [encode_segment(segment) for segment in trajectory.segments]
-    fields["outcome"] = trajectory.outcome.value
-    return fields
-
-
-def decode_trajectory(data: dict[str, Any]) -> Trajectory:
-    """Inverse of `encode_trajectory`."""
-    segments = tuple(decode_segment(segment) for segment in data["segments"])
-    return Trajectory(**{**data, "segments": segments, "outcome": Outcome(data["outcome"])})

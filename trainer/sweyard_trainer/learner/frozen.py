@@ -28,6 +28,10 @@ class FrozenPolicy:
         """There is no state but the model."""
         return None
 
+    async def load_held(self) -> list[Trajectory]:
+        """Nor does anybody hold anything."""
+        return []
+
     async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]:
         raise AssertionError("mode eval trains nothing")
 
@@ -35,7 +39,13 @@ class FrozenPolicy:
         raise AssertionError("mode eval trains nothing")
 
     async def save_checkpoint(
-        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+        self,
+        step: int,
+        extra: Mapping[str, Any],
+        best_first: Sequence[int] = (),
+        *,
+        held: Sequence[Trajectory] = (),
+        in_warmup: bool = False,
     ) -> str:
         raise AssertionError("mode eval has nothing to keep")
 

@@ -59,6 +59,8 @@ class Learner:
         self._ranks = ranks
         self._phase: Phase | None = None
         self._updates = 0
+        self._loaded: str | None = None
+        """Name of the checkpoint that was loaded last."""
 
     async def start(self) -> None:
         """Start the ranks and load the initial weights. Raises UnsupportedError for what cannot be trained."""
@@ -129,13 +131,19 @@ class Learner:
         return target
 
     async def save_checkpoint(
-        self, step: int, extra: Mapping[str, Any], best_first: Sequence[int] = (), *, in_warmup: bool = False
+        self,
+        step: int,
+        extra: Mapping[str, Any],
+        best_first: Sequence[int] = (),
+        *,
+        held: Sequence[Trajectory] = (),
+        in_warmup: bool = False,
     ) -> str:
         """Begin to save everything needed to go on exactly; where it will lie. Waits for the one before.
 
-        `step` is one of the main phase, or of the warm-up; `extra` is the caller's own JSON-able state; for
-        `best_first` see retention.superfluous. Once this returns, training may go on. Raises as
-        `settle_checkpoint` does; the last complete checkpoint stays usable.
+        `step` is one of the main phase, or of the warm-up; `extra` is the caller's own JSON-able state, `held` the
+        attempts that belong to it; for `best_first` see retention.superfluous. Once this returns, training may go on.
+        Raises as `settle_checkpoint` does; the last complete checkpoint stays usable.
         """
         await self.settle_checkpoint()
         store = self._checkpoints
@@ -143,7 +151,8 @@ class Learner:
             name = await asyncio.to_thread(store.begin, step, in_warmup=in_warmup)
         state = CheckpointState(step, self._phase.name if self._phase else None, self._updates, dict(extra))
         save = CheckpointSave(store.root, name, state, self._spec.checkpoint.keep, tuple(best_first))
-        await self._on_all("start_checkpoint", save)
+        shares: list[Sequence[Trajectory]] = [held, *[()] * (self._ranks.size - 1)]
+        await self._ranks.call("start_checkpoint", [(save, share) for share in shares])
         return str(store.place(name))
 
     async def settle_checkpoint(self, *, wait: bool = True) -> bool:
@@ -159,12 +168,17 @@ class Learner:
         name = await asyncio.to_thread(self._checkpoints.latest)
         return None if name is None else await self.load(name)
 
+    async def load_held(self) -> list[Trajectory]:
+        """The attempts that were saved with what was loaded last. Raises RolloutFormatError."""
+        return [] if self._loaded is None else await asyncio.to_thread(self._checkpoints.read_held, self._loaded)
+
     async def load(self, name: str) -> tuple[int, dict[str, Any]]:
         """Go back to a complete checkpoint: (step, extra)."""
         store = self._checkpoints
         state = await asyncio.to_thread(store.read_state, name)
         self._phase = phase_of(state.phase, self._spec) if state.phase else None
         self._updates = state.updates
+        self._loaded = name
         await self._on_all("read_checkpoint", store.root, name, self._phase is not None)
         if state.phase == "rl" and self._spec.algorithm.kl.coefficient > 0:
             await self._on_all("load_reference", self._storage / "reference")

@@ -31,6 +31,7 @@ from sweyard_trainer.learner.sharding import ShardingOptions, decoder_layers, di
 from sweyard_trainer.model.load import empty_model, full_state
 from sweyard_trainer.model.lora import add_adapters, fold_adapters, save_adapter
 from sweyard_trainer.model.save import save_model
+from sweyard_trainer.trajectory import Trajectory
 
 Microbatches = list[list[TrainingSequence]]
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
@@ -153,10 +154,10 @@ class RankWorker:
         """Broadcast the present weights into the engines; they must be paused."""
         self._transfer.send_weights()
 
-    def start_checkpoint(self, save: CheckpointSave) -> None:
-        """Copy this rank's share into host memory and begin to write it; the one before must be settled."""
+    def start_checkpoint(self, save: CheckpointSave, held: Sequence[Trajectory]) -> None:
+        """Copy this rank's share into host memory and begin to write it, and `held`; the one before must be settled."""
         staged = stage(self._model, self._optimizer)
-        self._checkpoint = self._checkpoint_thread.submit(save.write, self._rank, staged, self._checkpoint_group)
+        self._checkpoint = self._checkpoint_thread.submit(save.write, self._rank, staged, self._checkpoint_group, held)
 
     def settle_checkpoint(self, wait: bool) -> bool:
         """Whether this rank's share of what was begun is written. Raises as CheckpointSave.write does."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from sweyard_api.training_run import TrainingRunSpec
@@ -15,6 +15,7 @@ from sweyard_trainer.parts import Run
 from sweyard_trainer.rollout.plan import TaskCursor
 from sweyard_trainer.rollout.rules import make_backlog
 from sweyard_trainer.stopping import Stop
+from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +58,14 @@ class Life:
             return f"in the warm-up after step {state.warmup_step} of {warmup.steps}"
         return f"after step {state.step}"
 
-    def resume(self, saved: Mapping[str, object] | None) -> None:
-        """Take over what a checkpoint holds, and drop the metrics of steps that came after it."""
+    def resume(self, saved: Mapping[str, object] | None, held: Sequence[Trajectory] = ()) -> None:
+        """Take over what a checkpoint holds, `held` the backlog's attempts, and drop the metrics of steps that came
+        after it."""
         if saved is not None:
             self.state = LoopState.from_dict(dict(saved))
             self.cursor.restore(self.state.cursor)
             if self.state.backlog:  # a version without one left nothing under way
-                self.backlog.restore(self.state.backlog)
+                self.backlog.restore(self.state.backlog, held)
         run, state = self.run, self.state
         self._metrics = Metrics(
             run.storage,

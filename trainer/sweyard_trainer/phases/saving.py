@@ -37,7 +37,7 @@ class CheckpointKeeper:
             self._life.resume(None)
             return
         _, saved = found
-        self._life.resume(saved)
+        self._life.resume(saved, await self._life.run.learner.load_held())
         self._note_saved()
         logger.info("going on %s from its checkpoint", self._life.position())
 
@@ -69,7 +69,7 @@ class CheckpointKeeper:
         state.seconds = life.run.progress.seconds()
         in_warmup, step = self._position()
         self._begun = await life.run.learner.save_checkpoint(
-            step, state.to_dict(), self._best_first(), in_warmup=in_warmup
+            step, state.to_dict(), self._best_first(), held=life.backlog.attempts, in_warmup=in_warmup
         )
         self._note_saved()
 

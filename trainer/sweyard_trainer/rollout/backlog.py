@@ -12,12 +12,11 @@ Invariants (tests/trainer/rollout/test_backlog.py):
 - at most `max_refills` for each group that a step asks for are dropped for want of signal.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sweyard_trainer.gateway.wire import decode_trajectory, encode_trajectory
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -209,7 +208,8 @@ class Backlog:
         )
 
     def state(self) -> dict[str, Any]:
-        """JSON-able, for the checkpoint: groups under way begin again from it, with the attempts that have ended."""
+        """JSON-able, for the checkpoint: groups under way begin again from it. Attempts that have ended are named here,
+        and `attempts` has them."""
         return {
             "step": self._step,
             "num_begun": self._num_begun,
@@ -219,14 +219,15 @@ class Backlog:
             "dropped": [(reason.value, _encode_group(group)) for reason, group in self._dropped],
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Inverse of `state`."""
+    def restore(self, state: dict[str, Any], attempts: Iterable[Trajectory]) -> None:
+        """Inverse of `state` and `attempts`."""
+        ended = {attempt.attempt_id: attempt for attempt in attempts}
         self._step, self._num_begun = state["step"], state["num_begun"]
         self._num_begun_by_task = dict(state["num_begun_by_task"])
         self._refills_left = state["refills_left"]
-        groups = map(_decode_group, state["groups"])
+        groups = [_decode_group(group, ended) for group in state["groups"]]
         self._groups = {group.number: group for group in groups}
-        self._dropped = [(Drop(reason), _decode_group(group)) for reason, group in state["dropped"]]
+        self._dropped = [(Drop(reason), _decode_group(group, ended)) for reason, group in state["dropped"]]
 
     def _is_due(self, chosen: Sequence[Group]) -> bool:
         """A full batch, which leaves no more groups of an age behind than there are batches before these are too old.
@@ -267,9 +268,9 @@ class Backlog:
 
 def _encode_group(group: Group) -> dict[str, Any]:
     fields = {name: getattr(group, name) for name in Group.__slots__}
-    return fields | {"ended": {str(index): encode_trajectory(attempt) for index, attempt in group.ended.items()}}
+    return fields | {"ended": {str(index): attempt.attempt_id for index, attempt in group.ended.items()}}
 
 
-def _decode_group(data: dict[str, Any]) -> Group:
-    ended = {int(index): decode_trajectory(attempt) for index, attempt in data["ended"].items()}
+def _decode_group(data: dict[str, Any], attempts: Mapping[str, Trajectory]) -> Group:
+    ended = {int(index): attempts[attempt_id] for index, attempt_id in data["ended"].items()}
     return Group(**{**data, "ended": ended})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +28,18 @@ class NoSuchAttemptError(SweyardError, KeyError):
 def read_attempts(path: Path) -> list[Trajectory]:
     """All attempts of a file, in the order of their batch, or in which they ended. Raises RolloutFormatError."""
     return [attempt for batch in iterate_batches(path) for attempt in decode(batch)]
+
+
+def read_held(stream: IO[bytes], place: str) -> list[Trajectory]:
+    """All attempts of a sealed file that lies at `place`, in the order of writing. Raises RolloutFormatError."""
+    file = _open_sealed(stream, place)
+    numbers = range(file.num_row_groups)
+    return [
+        attempt
+        for number in numbers
+        for rows in _read_row_group(place, file, number, SCHEMA.names).to_batches()
+        for attempt in decode(rows)
+    ]
 
 
 def read_attempt(path: Path, attempt_id: str) -> Trajectory:
@@ -77,7 +89,7 @@ def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
 
 
 def _sealed_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with _open_sealed(path) as file:
+    with _open_sealed(path, path) as file:
         for number in range(file.num_row_groups):
             yield from _read_row_group(path, file, number, columns).to_batches()
 
@@ -102,7 +114,7 @@ def _row_of_journal(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.R
 
 
 def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.RecordBatch | None:
-    with _open_sealed(path) as file:
+    with _open_sealed(path, path) as file:
         for number in range(file.num_row_groups):
             ids = _read_row_group(path, file, number, ["attempt_id"]).column(0).to_pylist()
             if attempt_id in ids:
@@ -111,27 +123,27 @@ def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.Re
     return None
 
 
-def _open_sealed(path: Path) -> pq.ParquetFile:
+def _open_sealed(source: Path | IO[bytes], place: Path | str) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(source)
     except pa.ArrowInvalid as error:
-        raise _damaged(path) from error
-    _refuse_other_version(path, file.schema_arrow)
+        raise _damaged(place) from error
+    _refuse_other_version(place, file.schema_arrow)
     return file
 
 
-def _read_row_group(path: Path, file: pq.ParquetFile, number: int, columns: Sequence[str]) -> pa.Table:
+def _read_row_group(path: Path | str, file: pq.ParquetFile, number: int, columns: Sequence[str]) -> pa.Table:
     try:
         return file.read_row_group(number, list(columns)).select(list(columns))
     except (pa.ArrowInvalid, OSError) as error:
         raise _damaged(path) from error
 
 
-def _damaged(path: Path) -> RolloutFormatError:
+def _damaged(path: Path | str) -> RolloutFormatError:
     return RolloutFormatError(f"{path} is no rollout file: it is damaged, or another program's")
 
 
-def _refuse_other_version(path: Path, schema: pa.Schema) -> None:
+def _refuse_other_version(path: Path | str, schema: pa.Schema) -> None:
     found = (schema.metadata or {}).get(VERSION_KEY)
     if found != VERSION:
         of = "none" if found is None else found.decode(errors="replace")

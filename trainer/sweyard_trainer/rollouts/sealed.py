@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +34,7 @@ def seal(place: Path, attempts: Sequence[Trajectory], batch: Sequence[Sequence[T
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(PARTIAL)
     with partial.open("wb") as file:
-        _write_parquet(file, (_placed(encode(attempt), places.get(attempt.attempt_id)) for attempt in attempts))
+        write_parquet(file, (_placed(encode(attempt), places.get(attempt.attempt_id)) for attempt in attempts))
         os.fsync(file.fileno())
     partial.replace(target)
     _sync_directory(target.parent)
@@ -48,8 +48,8 @@ def _placed(row: pa.RecordBatch, place: tuple[int, int] | None) -> pa.RecordBatc
     return row
 
 
-def _write_parquet(file: BinaryIO, rows: Iterable[pa.RecordBatch]) -> None:
-    """A row group is written when it is large enough, so that memory does not grow with the step."""
+def write_parquet(file: IO[bytes], rows: Iterable[pa.RecordBatch]) -> None:
+    """A row group is written when it is large enough, so that memory does not grow with the number of rows."""
     with pq.ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=DICTIONARY_COLUMNS) as writer:
         held: list[pa.RecordBatch] = []
         held_bytes = 0
