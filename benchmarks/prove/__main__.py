@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [properties] [mutation] [learning] [resume] [churn] [kills] [lives] [images] [wave]`, by
-default all. All but the first five need Linux and root.
+`python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, learning, resume, chain, churn, kills, lives,
+images, wave; by default all. All but the first six need Linux and root.
 """
 
 import argparse
@@ -34,6 +34,11 @@ def prove_learning() -> None:
 def prove_resume() -> None:
     """A run that is killed twenty times is the same run, bit for bit."""
     _run("benchmarks.prove.resume")
+
+
+def prove_chain() -> None:
+    """What a run was taught is what is exported from it and measured, token for token."""
+    _run("pytest", "-p", "tests.strict_skips", "-q", "tests/cli/test_chain.py")
 
 
 def prove_churn() -> None:
@@ -99,6 +104,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "mutation": prove_mutation,
     "learning": prove_learning,
     "resume": prove_resume,
+    "chain": prove_chain,
     "churn": prove_churn,
     "kills": prove_kills,
     "lives": prove_lives,
