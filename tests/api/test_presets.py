@@ -60,21 +60,3 @@ def test_grpo_plus_plus_is_what_deepswe_describes() -> None:
     assert (algorithm.kl.coefficient, algorithm.entropy_coefficient) == (0.0, 0.0)
     assert (algorithm.loss_aggregation, algorithm.loss_constant) == ("constant", 32_768)
     assert set(algorithm.mask_outcomes) == {"truncated", "max_turns", "agent_timeout"}
-
-
-def test_deepswe_has_its_scripts_values() -> None:
-    spec = resolve({"preset": "deepswe-32b"})
-    assert (spec.rollout.groups_per_step, spec.rollout.group_size, spec.sandboxes.replicas) == (8, 8, 512)
-    assert (spec.rollout.max_prompt_tokens, spec.rollout.max_response_tokens) == (4_096, 32_768)
-    assert (spec.agent.max_turns, spec.agent.step_timeout_seconds, spec.reward.timeout_seconds) == (50, 90, 300)
-    assert (spec.inference.tensor_parallel, spec.trainer.sequence_parallel) == (8, 8)
-    assert (spec.optimizer.learning_rate, spec.algorithm.loss_aggregation) == (1e-6, "sequence_mean_token_sum")
-
-
-def test_the_django_recipe_pays_minus_one_and_subtracts_the_mean() -> None:
-    spec = resolve({"preset": "qwen3-coder-30b-django"})
-    assert (spec.reward.solved, spec.reward.unsolved) == (1.0, -1.0)
-    assert (spec.algorithm.estimator, spec.algorithm.normalize_by_std) == ("dr_grpo", False)
-    assert (spec.rollout.groups_per_step, spec.rollout.group_size) == (4, 2)
-    assert (spec.agent.type, spec.agent.timeout_seconds) == ("r2e", 1_800)
-    assert (spec.tasks.train.repositories, spec.tasks.train.limit) == (["django/django"], 201)
