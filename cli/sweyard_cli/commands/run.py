@@ -9,12 +9,11 @@ import typer
 from sweyard_api.cache_root import dataset_directories
 from sweyard_api.program import program
 from sweyard_api.resolve import resolve
+from sweyard_cli.asked_run import AskedRun, ask
 from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
-
-RUNS = Path("runs")
 
 
 def run(
@@ -23,6 +22,14 @@ def run(
         Path | None,
         typer.Option(
             "--output", "-d", metavar="DIR", help="Where the run is kept. Default: runs/NAME.", show_default=False
+        ),
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PHASE",
+            help="Begin a preset on few tasks, as a run NAME-PHASE. Of qwen3-8b-minimal: one, few (8), subset (all).",
+            show_default=False,
         ),
     ] = None,
     cluster: Annotated[bool, typer.Option("--cluster", help="Apply it to the kubeconfig's cluster instead.")] = False,
@@ -39,29 +46,33 @@ def run(
     """Run the TrainingRun in FILE on this machine, or on a cluster, and follow it.
 
     On this machine it goes on where DIR left off. Interrupting takes a checkpoint first.
+
+    Presets of known recipes read the variables of these: swepdb-* SWE_PDB_MODEL_PATH and SWE_PDB_CHECKPOINT_BASE;
+    qwen3-coder-30b-django VLLM_URL, MODEL, NUM_ROLLOUTS, ROLLOUT_BATCH_SIZE, N_SAMPLES and OUTPUT_DIR. They count more
+    than FILE.
     """
-    document = read_run(file)
+    asked = ask(read_run(file), file, phase, os.environ)
+    for change in asked.told:
+        make_console().print(change, markup=False)
     if not cluster:
-        local_output = output or RUNS / str(document["metadata"]["name"])
-        _run_here(document, file, local_output, datasets or [], watch=watch, allow_unisolated=allow_unisolated)
+        _run_here(asked, output or asked.output, datasets or [], watch=watch, allow_unisolated=allow_unisolated)
     elif output or datasets or allow_unisolated:
         raise UserError("--output, --datasets and --allow-unisolated are of runs on this machine: leave out --cluster")
     else:
-        _run_on_cluster(document, namespace, watch=watch)
+        _run_on_cluster(asked.document, namespace, watch=watch)
 
 
-def _run_here(
-    document: dict[str, Any], file: Path, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool
-) -> None:
+def _run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool) -> None:
     from sweyard_cli.local.cluster_next import cluster_commands
     from sweyard_cli.local.finished import is_finished, show_finished
     from sweyard_cli.local.run import run_locally
     from sweyard_cli.local.trainer_process import TrainerProcess, trainer_command
 
-    console = make_console()
+    console, document = make_console(), asked.document
     if is_finished(document, output):
-        show_finished(file, output, console)
+        show_finished(asked.written(output), output, console)
         return
+    file = asked.written(output)
     command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output)
     if not watch:

@@ -1,0 +1,57 @@
+"""The run that is asked for: a file's, as the command line and the environment change it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweyard_api.phases import phased
+from sweyard_api.problem import InvalidSpecError
+from sweyard_api.validate import validate_document
+from sweyard_api.variables import with_variables
+from sweyard_cli.errors import UserError
+
+RUNS = Path("runs")
+CHANGED_FILE = "trainingrun.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun:
+    """A valid TrainingRun."""
+
+    document: dict[str, Any]
+    file: Path
+    """That it was read from."""
+    is_changed: bool
+    """It is not the file's."""
+    output: Path
+    """Where it is kept on this machine, unless the command line says."""
+    told: tuple[str, ...]
+    """What was changed by the environment."""
+
+    def written(self, output: Path) -> Path:
+        """A file that holds it: the one that it was read from, or one in `output`."""
+        if not self.is_changed:
+            return self.file
+        output.mkdir(parents=True, exist_ok=True)
+        file = output / CHANGED_FILE
+        file.write_text(yaml.safe_dump(self.document, sort_keys=False), encoding="utf-8")
+        return file
+
+
+def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Mapping[str, str]) -> AskedRun:
+    """`document` in one phase of its preset, with the variables of the preset. Raises UserError."""
+    spec, name = document["spec"], str(document["metadata"]["name"])
+    try:
+        found = with_variables(phased(spec, phase) if phase else spec, environment)
+    except InvalidSpecError as error:
+        raise UserError("\n".join(f"{file}: {problem}" for problem in error.problems)) from error
+    name = f"{name}-{phase}" if phase else name
+    asked = {**document, "metadata": {**document["metadata"], "name": name}, "spec": found.spec}
+    if problems := validate_document(asked):
+        changes = f" ({'; '.join(found.told)})" if found.told else ""
+        raise UserError("\n".join(f"{file}: {problem}{changes}" for problem in problems))
+    output = Path(found.output) if found.output else RUNS / name
+    return AskedRun(asked, file, asked != document, output, found.told)
