@@ -88,8 +88,7 @@ def _how_to_make(name: str) -> str:
 def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:
     path = find_dataset(source.dataset, base_directories)
     if path is None:
-        rows = _hub_rows(source)
-        yield from adapt_rows(rows, source.format, _complain)
+        yield from adapt_rows(hub_rows(source.dataset, source.split), source.format, _complain)
         return
     for task in adapt_rows(read_rows(path), source.format, _complain):
         yield task.model_copy(update={"image": _absolute(task.image, path.parent.resolve())})
@@ -103,7 +102,10 @@ def load_all_tasks(dataset: Path) -> list[Task]:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSONL file, gzipped or not. Raises DatasetError for a file that is none, naming the line."""
+    """Rows of a JSONL file, gzipped or not, or of a Parquet file. Raises DatasetError, for JSONL naming the line."""
+    if path.suffix == ".parquet":
+        yield from _parquet_rows(path)
+        return
     for number, line in enumerate(_content(path).splitlines(), start=1):
         if line.strip():
             try:
@@ -113,6 +115,23 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             if not isinstance(row, dict):
                 raise DatasetError(f"dataset {path}: line {number} is no JSON object; each line must hold one task")
             yield row
+
+
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """In a table each row has each field, null where it lacks it."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (ArrowException, OSError) as error:
+        raise DatasetError(f"dataset {path} cannot be read: {str(error).splitlines()[0]}") from error
+    yield from map(_without_nulls, rows)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return value
 
 
 def _content(path: Path) -> bytes:
@@ -134,19 +153,20 @@ def _split_of(task: Task) -> str:
     return next((tag.removeprefix("split:") for tag in task.tags if tag.startswith("split:")), "")
 
 
-def _hub_rows(source: TaskSource) -> Iterable[dict[str, Any]]:
+def hub_rows(dataset: str, split: str | None = None) -> Iterable[dict[str, Any]]:
+    """Of a data set by its hub id. Raises DatasetError."""
     try:
         import datasets
         import httpx
     except ImportError as error:
-        raise DatasetError(f"dataset {source.dataset!r} is on a hub: install `datasets`, or use a file") from error
+        raise DatasetError(f"dataset {dataset!r} is on a hub: install `datasets`, or use a file") from error
     try:
         with _hub_is_quiet():
-            rows: Iterable[dict[str, Any]] = datasets.load_dataset(source.dataset, split=source.split or HUB_SPLIT)
+            rows: Iterable[dict[str, Any]] = datasets.load_dataset(dataset, split=split or HUB_SPLIT)
     except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
         cause = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DatasetError(
-            f"dataset {source.dataset!r} cannot be had from the hub ({cause}); check the name and the network, set "
+            f"dataset {dataset!r} cannot be had from the hub ({cause}); check the name and the network, set "
             f"HF_ENDPOINT to a mirror or HF_TOKEN for a private one, or name a local file as ./FILE.jsonl"
         ) from error
     return rows

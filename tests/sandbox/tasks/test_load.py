@@ -8,7 +8,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
@@ -53,6 +55,14 @@ def test_selection(base: Path, selection: dict[str, Any], expected: str) -> None
     tasks = load_tasks(TaskSource(dataset="demo", **selection), [base / "nowhere", base])
 
     assert [task.id for task in tasks] == [f"t{letter}" for letter in expected]
+
+
+def test_a_parquet_file_gives_the_same_tasks(tmp_path: Path) -> None:
+    tasks = [task_of(0, pass_to_pass=("a::c",), grading={"command": "a"}), task_of(1, grading={"parser": "b"})]
+    rows = [task.model_dump(mode="json", exclude_unset=True) for task in tasks]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
+    loaded = load_tasks(TaskSource(dataset=str(tmp_path / "train.parquet")), [])
+    assert [task.model_copy(update={"image": task_of(number).image}) for number, task in enumerate(loaded)] == tasks
 
 
 def test_seed_shuffles_before_the_limit(base: Path) -> None:
@@ -114,6 +124,7 @@ def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, cap
 DAMAGED = {
     "no JSON": ("rows.jsonl", b'{"id": "a"}\nroot:x:0', "rows.jsonl: line 1 fits|rows.jsonl: line 2 is no JSON"),
     "a list": ("rows.jsonl", b"[1]", "rows.jsonl: line 1 is no JSON object"),
+    "no Parquet": ("rows.parquet", b"hello", "rows.parquet cannot be read"),
     "no gzip": ("rows.gz", b"hello", "rows.gz is damaged"),
     "half a gzip": ("rows.gz", gzip.compress(random.Random(0).randbytes(9_000))[:4_000], "rows.gz is damaged"),
     "spoilt gzip": ("rows.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "rows.gz is damaged"),
