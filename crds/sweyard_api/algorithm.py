@@ -170,7 +170,7 @@ class Warmup(Model):
     """Tasks that the scripted solver plays, default the training tasks. They are not graded, so they may be
     unverified ones (split `practice` of `sweyard tasks make --practice N`)."""
     dataset: Annotated[str, Field(max_length=512)] | None = None
-    """Trajectories in chat format (JSONL or Parquet), for `demonstrations: dataset`."""
+    """Trajectories in chat format, for `demonstrations: dataset`: a file (.jsonl, .jsonl.gz, .parquet), or a hub id."""
     correct_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of scripted demonstrations that solve the task; below 1 leaves RL something to learn."""
 

@@ -1,10 +1,19 @@
 """The files that a run learns from, and that must be where it runs: not every machine that checks it has them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_FILE_ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+def is_hub_id(dataset: str) -> bool:
+    """Whether trajectories are to be fetched from the hub (`org/name`) rather than read from a file."""
+    return _HUB_ID.fullmatch(dataset) is not None and not dataset.endswith(_FILE_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +43,6 @@ def recorded_paths(spec: TrainingRunSpec) -> Iterator[RecordedPath]:
             yield RecordedPath(f"sft.datasets[{index}]", file, is_run=False)
         for index, run in enumerate(spec.sft.rollouts):
             yield RecordedPath(f"sft.rollouts[{index}]", run, is_run=True)
-    if spec.mode == "rl" and spec.warmup is not None and spec.warmup.dataset is not None:
-        yield RecordedPath("warmup.dataset", spec.warmup.dataset, is_run=False)
+    dataset = spec.warmup.dataset if spec.mode == "rl" and spec.warmup is not None else None
+    if dataset is not None and not is_hub_id(dataset):
+        yield RecordedPath("warmup.dataset", dataset, is_run=False)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sweyard_api.constants import DATASET_MOUNT_PATH
+from sweyard_api.recorded import is_hub_id
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_operator.build.run_context import RunContext
 
@@ -30,8 +31,9 @@ def is_hub_dataset(name: str) -> bool:
 
 
 def has_hub_dataset(config: TrainingRunSpec) -> bool:
-    """Whether any task source is fetched from the hub."""
-    return any(is_hub_dataset(name) for name in _datasets(config))
+    """Whether any task source, or what the warm-up imitates, is fetched from the hub."""
+    imitated = config.warmup.dataset if config.warmup else None
+    return any(is_hub_dataset(name) for name in _datasets(config)) or (imitated is not None and is_hub_id(imitated))
 
 
 def build_dataset_volumes(run: RunContext) -> list[dict[str, Any]]:

@@ -293,6 +293,15 @@ OWN = {"trainer:any", "gateway:8000", "gateway:8001", "fd00::1/128:6443"} | DNS
             id="tasks of the hub",
         ),
         pytest.param(
+            {"warmup": {"steps": 1, "demonstrations": "dataset", "dataset": "org/chats"}},
+            {
+                "demo-trainer": OWN | INTERNET | {"engine:8000"},
+                "demo-gateway": DNS | {"engine:8000"},
+                "demo-engine": set(),
+            },
+            id="demonstrations of the hub",
+        ),
+        pytest.param(
             {"inference": {"placement": "external", "url": "http://engine.example:8080"}},
             {"demo-trainer": OWN | {"anywhere:8080"}, "demo-gateway": DNS | {"anywhere:8080"}},
             id="external engine",

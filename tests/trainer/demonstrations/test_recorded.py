@@ -46,6 +46,19 @@ def test_recorded_chats_are_read(tmp_path: Path, renderer: ChatRenderer, talk: l
     assert [said(segment, renderer) for segment in recorded.checked()] == ["edit 1|a|b<|end|>done"] * 2
 
 
+def test_chats_are_fetched_from_the_hub_by_their_id(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, renderer: ChatRenderer, talk: list[Message]
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, *, split: [row(talk)] * len(f"{name}:{split}"))
+    recorded = Recorded()
+    take_chats(recorded, Path("org/name"), renderer)
+    assert len(recorded.checked()) == len("org/name:train")
+    with pytest.raises(DemonstrationFileError, match="no such file"):
+        take_chats(recorded, Path("org/name.jsonl"), renderer)
+
+
 def test_rows_that_cannot_be_masked_are_named_and_counted_and_the_rest_go_on(
     tmp_path: Path, renderer: ChatRenderer, talk: list[Message], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,4 @@
-"""Rows of chat files: JSONL, gzipped or not, and Parquet. Read one by one, as such files may be large."""
+"""Rows of chats: JSONL, gzipped or not, Parquet, and data sets of the hub. Read one by one, as they may be large."""
 
 import gzip
 import json
@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
+from sweyard_api.recorded import is_hub_id
 from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.tasks.load import hub_rows
 
 COLUMN = "messages"
 BATCH_ROWS = 64
@@ -24,7 +26,10 @@ class NoRow:
 
 
 def read_rows(path: Path) -> Iterator[Any]:
-    """Raises DemonstrationFileError."""
+    """Of a file, or of the hub id that `path` is. Raises DemonstrationFileError, DatasetError."""
+    if not path.is_file() and is_hub_id(str(path)):
+        yield from hub_rows(str(path))
+        return
     if not path.is_file():
         raise DemonstrationFileError(f"{path}: there is no such file of trajectories")
     try:
