@@ -13,8 +13,9 @@ For lengths all equal and long-tailed (lognormal) apart, as `..._equal` and `...
 `tokens_per_s` and `peer_tokens_per_s` count the rollouts' own tokens, never padding; `ratio` is theirs;
 `padding_fraction` is the share of positions that went through our model and hold no token; `peak_rss_ratio` is our
 process's peak over theirs, `growth_ratio` the same of what came on top of the loaded model. `idle_fraction_8_ranks` is
-the share of positions that 8 ranks would wait for each other with 512 such rollouts. `head_memory_ratio` is the memory
-of output layer and loss with 64K tokens for that with 4K (vocabulary 152,000, hidden size 64). The last line is JSON.
+the share of positions that 8 ranks would wait for each other with 512 such rollouts. Without a shape behind them, they
+are of the long-tailed lengths. `head_memory_ratio` is the memory of output layer and loss with 64K tokens for that with
+4K (vocabulary 152,000, hidden size 64). The last line is JSON.
 """
 
 import argparse
@@ -149,6 +150,8 @@ def main() -> None:
             figures |= race.run(shape, arguments.rounds, arguments.seed)
             figures[f"padding_fraction_{shape}"] = padding_fraction(shape, arguments.seed)
             figures[f"idle_fraction_8_ranks_{shape}"] = idle_fraction(shape, arguments.seed, ranks=8, count=512)
+    suffix = f"_{SHAPES[-1]}"
+    figures |= {name.removesuffix(suffix): value for name, value in figures.items() if name.endswith(suffix)}
     print_figures(figures)
 
 
