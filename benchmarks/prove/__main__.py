@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, learning, resume, chain, churn, kills, lives,
-images, wave; by default all. All but the first six need Linux and root.
+`python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, chain, churn, kills,
+lives, images, wave; by default all. All but the first seven need Linux and root.
 """
 
 import argparse
@@ -24,6 +24,17 @@ def prove_mutation() -> None:
     """Small wrongs in the learning rule, which tests must notice, and four large ones, with which nothing may learn."""
     _run("benchmarks.prove.mutation")
     _run("pytest", "-q", "tests/trainer/learner/test_seeded_bugs.py")
+
+
+def prove_ranks() -> None:
+    """Ranks, sequence parallelism, packing and accumulation, each with each, train as plain PyTorch does."""
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/trainer/learner/test_rank_matrix.py")
+    lines = [
+        "1, 2 and 4 ranks over gloo, sequence parallel 1 and 2 (from two ranks on), packed and unpacked, 1 and 4 "
+        "micro-batches an update: in all 20 combinations the losses of three steps (two updates each) are those of "
+        "plain PyTorch to 1e-5, and the weights after them to 5e-6, with updates of at most 1e-3."
+    ]
+    write_section(Section("Ranks", "python -m benchmarks.prove ranks", lines))
 
 
 def prove_learning() -> None:
@@ -102,6 +113,7 @@ def _run_benchmark(*module: str) -> dict[str, float]:
 PROOFS: dict[str, Callable[[], None]] = {
     "properties": prove_properties,
     "mutation": prove_mutation,
+    "ranks": prove_ranks,
     "learning": prove_learning,
     "resume": prove_resume,
     "chain": prove_chain,
