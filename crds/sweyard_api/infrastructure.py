@@ -158,6 +158,12 @@ class Inference(PodOptions):
     """Base URL of an external engine."""
     api_key_secret: DnsName | None = None
     """Secret whose key `token` authorises at `url`."""
+    fixed_weights: bool = False
+    """Allow an external engine that takes no weights: it samples with those that it started with, so from the first
+    update on no token is on-policy, and rewards do not tell what the trained policy can do. Otherwise it is refused."""
+    retokenize_replies: bool = False
+    """Allow an external engine that returns text without token ids: its replies are tokenised again, so what is trained
+    may be other ids than were sampled, and their sampled logprobs are unknown. Otherwise it is refused."""
     extra_args: Annotated[list[Annotated[str, Field(max_length=512)]], Field(max_length=64)] = []
     """Further vLLM arguments."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800
@@ -175,6 +181,19 @@ class Inference(PodOptions):
             "must be set if and only if inference.placement is `external`",
             lambda inference: (inference.placement == "external") == (inference.url is not None),
             "!has(self.url) || !has(self.placement) || self.placement == 'external'",
+        ),
+        Rule(
+            "fixedWeights",
+            "is for inference.placement `external`; other engines take the weights that they are sent: remove it",
+            lambda inference: inference.placement == "external" or not inference.fixed_weights,
+            "!has(self.fixedWeights) || !self.fixedWeights || !has(self.placement) || self.placement == 'external'",
+        ),
+        Rule(
+            "retokenizeReplies",
+            "is for inference.placement `external`; other engines return the ids that they sampled: remove it",
+            lambda inference: inference.placement == "external" or not inference.retokenize_replies,
+            "!has(self.retokenizeReplies) || !self.retokenizeReplies || !has(self.placement)"
+            " || self.placement == 'external'",
         ),
         Rule(
             "engine",

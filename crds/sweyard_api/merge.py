@@ -12,7 +12,7 @@ DISPLACES: dict[str, tuple[str, ...]] = {
     "warmup.demonstrations": ("dataset",),
     "algorithm.estimator": ("normalizeByStd", "estimatorFunction"),
     "algorithm.lossAggregation": ("lossConstant",),
-    "inference.placement": ("url",),
+    "inference.placement": ("url", "fixedWeights", "retokenizeReplies"),
     "sandboxes.poolRef": (_ALL,),
     "images.cacheRef": (_ALL,),
     "storage.claimName": (_ALL,),

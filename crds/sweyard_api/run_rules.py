@@ -175,6 +175,12 @@ RUN_RULES = (
         " && self.?trainer.?lora.?sync.orValue('merged') == 'merged')",
     ),
     Rule(
+        "inference.retokenizeReplies",
+        "gives tokens that the engine never sampled, whose experts trainer.replayRouting cannot replay: unset one",
+        lambda spec: not (spec.inference.retokenize_replies and spec.trainer.replay_routing),
+        "!self.?inference.?retokenizeReplies.orValue(false) || !self.?trainer.?replayRouting.orValue(false)",
+    ),
+    Rule(
         "inference.tensorParallel",
         "colocated engines take the trainer's GPUs: replicas x tensorParallel must equal trainer.replicas x "
         "trainer.processesPerReplica",

@@ -35,6 +35,10 @@ class WeightSyncError(SweyardError):
     """An engine did not take new weights, or serves others than those that it was sent."""
 
 
+class TakesNoWeightsError(WeightSyncError, ValueError):
+    """An engine has no route that takes weights."""
+
+
 class EngineAwayError(WeightSyncError):
     """An engine does not answer."""
 

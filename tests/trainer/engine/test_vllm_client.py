@@ -63,14 +63,15 @@ class ScriptedServer:
 
 
 @asynccontextmanager
-async def client_of(server: ScriptedServer, deadline_seconds: float = 20) -> AsyncIterator[VllmEngine]:
+async def client_of(server: ScriptedServer, deadline_seconds: float = 20, **options: Any) -> AsyncIterator[VllmEngine]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", lifespan="off"))
     task = asyncio.create_task(running.serve(sockets=[listener]))
     while not running.started:
         await asyncio.sleep(0.01)
-    engine = VllmEngine(f"http://127.0.0.1:{listener.getsockname()[1]}/", deadline_seconds=deadline_seconds)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    engine = VllmEngine(url, deadline_seconds=deadline_seconds, **options)
     try:
         yield engine
     finally:
@@ -149,10 +150,37 @@ async def test_a_server_that_cannot_be_trained_from_is_refused(change: dict[str,
     async with client_of(ScriptedServer({**GOOD, **change})) as engine:
         with pytest.raises(EngineUnfitError, match=words):
             await complete(engine)
-    unfit_at_start = {name: value for name, value in GOOD.items() if name not in {"token_ids", "prompt_token_ids"}}
-    async with client_of(ScriptedServer(unfit_at_start)) as engine:
-        with pytest.raises(EngineUnfitError, match="token_ids"):
+    async with client_of(ScriptedServer(WITHOUT_IDS)) as engine:
+        with pytest.raises(EngineUnfitError, match=r"token_ids.*inference\.retokenizeReplies allows"):
             await engine.check()
+
+
+WITHOUT_IDS = {name: value for name, value in GOOD.items() if name not in {"token_ids", "prompt_token_ids"}}
+
+
+@pytest.mark.parametrize(("finish", "ids"), [("stop", (23, 8)), ("length", (23,))])
+async def test_where_it_is_allowed_text_without_ids_is_tokenised_and_its_logprobs_are_unknown(
+    finish: str, ids: tuple[int, ...]
+) -> None:
+    def encode(text: str) -> list[int]:
+        return [ord(letter) - ord("a") for letter in text]
+
+    async with client_of(ScriptedServer({**WITHOUT_IDS, "finish_reason": finish}), encode=encode) as engine:
+        completion = await complete(engine)
+    assert (completion.token_ids, completion.finish_reason.value) == (ids, finish)
+    assert np.isnan(completion.logprobs).tolist() == [True] * len(ids)
+
+
+async def test_ids_that_are_there_are_taken_also_where_text_is_allowed() -> None:
+    async with client_of(ScriptedServer(GOOD), encode=lambda text: [99]) as engine:
+        assert (await complete(engine)).token_ids == (7, 8)
+
+
+async def test_a_server_with_fixed_weights_is_not_asked_for_their_version() -> None:
+    server = ScriptedServer(GOOD, version="3")
+    async with client_of(server, fixed_weights=True) as engine:
+        assert await engine.weight_version() == 0
+        assert (await complete(engine)).weight_version == 0
 
 
 async def test_a_paused_server_is_waited_for() -> None:

@@ -276,8 +276,27 @@ async def test_an_engine_with_other_weights_stops_an_on_policy_run(
     async with started(make_spec(rollout={"maxStaleness": 0}), storage) as learner:
         with pytest.raises(EngineDivergedError, match="nats a token"):
             await learner.train_step([group])
-    async with started(make_spec(), storage) as learner:
-        assert (await learner.train_step([group]))["updates"] == 1
+    fixed = {"placement": "external", "url": "http://engine", "fixedWeights": True}
+    for spec in (make_spec(), make_spec(rollout={"maxStaleness": 0}, inference=fixed)):
+        async with started(spec, storage) as learner:
+            assert (await learner.train_step([group]))["updates"] == 1
+
+
+async def test_replies_of_unknown_logprobs_are_trained_as_if_they_had_been_sampled_by_the_trainer(
+    make_spec, storage, groups
+) -> None:
+    """Which is without a correction. Where it is not allowed they are no numbers, and stop the run."""
+    unknown = [[replace(attempt, segments=(without_logprobs(attempt.segments[0]),)) for attempt in g] for g in groups]
+    text = {"placement": "external", "url": "http://engine", "retokenizeReplies": True}
+    ours = await weights_after(make_spec(inference=text), storage, unknown, steps=2)
+    uncorrected = make_spec(algorithm={"importanceCorrection": {"level": "none"}})
+    assert largest_gap(ours, await weights_after(uncorrected, storage, groups, steps=2)) < 5e-6
+    with pytest.raises(TrainingDivergedError):
+        await weights_after(make_spec(), storage, unknown, steps=1)
+
+
+def without_logprobs(segment: Segment) -> Segment:
+    return replace(segment, logprobs=np.where(segment.loss_mask, np.nan, 0).astype(np.float32))
 
 
 async def test_bfloat16_computes_in_half_and_keeps_float32_masters(make_spec, storage, groups) -> None:

@@ -137,6 +137,10 @@ class EventfulSync:
     def __init__(self, world: World) -> None:
         self._world = world
         self.gone: asyncio.Future[SweyardError] | None = None
+        self.fixed_version: int | None = None
+
+    def sampled_version(self, published: int) -> int:
+        return published if self.fixed_version is None else self.fixed_version
 
     async def publish(self, version: int) -> None:
         self._world.event(f"publish {version}")

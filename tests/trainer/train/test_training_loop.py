@@ -191,3 +191,12 @@ async def test_the_warm_up_tells_its_steps_and_loss(
     assert [message for message in told if message.startswith("warm-up: step")] == [
         f"warm-up: step {step} of 3, loss 1.000" for step in (1, 2, 3)
     ]
+
+
+async def test_workers_are_told_what_engines_of_fixed_weights_sample_with(world, make_life) -> None:
+    life = make_life(world)
+    life.run.weight_sync.fixed_version = 0
+    await TrainingLoop(life.run).run()
+    versions = {event.rpartition(" by ")[2] for event in world.events if event.startswith("attempt ")}
+    assert versions == {"0"}
+    assert "publish 7" in world.events

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_trainer.atomic_directory import atomic_directory
-from sweyard_trainer.errors import WeightSyncError
+from sweyard_trainer.errors import TakesNoWeightsError, WeightSyncError
+from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.weight_sync.disk import DiskEngine
 from sweyard_trainer.weight_sync.engine_control import EngineControl
+from sweyard_trainer.weight_sync.fixed import FixedEngine, FixedFleet
 from sweyard_trainer.weight_sync.fleet import Fleet
 from sweyard_trainer.weight_sync.patience import Patience
 
@@ -27,6 +30,7 @@ class Server:
         self.fail_on = ""
         self.hang_on = ""
         self.forget_version = False
+        self.has_weight_routes = True
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -39,6 +43,8 @@ class Server:
         self.calls.append(route)
         if route == self.hang_on:
             await asyncio.sleep(60)
+        if not self.has_weight_routes and route != "v1/models":
+            return web.Response(status=404, text="Not Found")
         if route == self.fail_on:
             return web.Response(status=500, text="weights do not fit")
         match route:
@@ -121,6 +127,34 @@ async def test_an_engine_that_fails_is_named_with_its_words(serve, weights: Path
     url = await serve(server)
     with pytest.raises(WeightSyncError, match=rf"{url}/{route}.* answered 500: weights do not fit"):
         await fleet([url], weights).publish(7)
+
+
+async def test_an_engine_that_takes_no_weights_is_refused_with_what_would_allow_it(serve, weights: Path) -> None:
+    server = Server()
+    server.has_weight_routes = False
+    url = await serve(server)
+    with pytest.raises(TakesNoWeightsError, match=rf"{url} takes no weights.*inference\.fixedWeights allow") as refusal:
+        await fleet([url], weights).publish(7)
+    assert exit_code_of(refusal.value) == EXIT_CODE_USER_FAULT
+
+
+async def test_where_it_is_allowed_an_engine_that_takes_no_weights_is_told_nothing(serve) -> None:
+    server = Server()
+    server.has_weight_routes = False
+    url = await serve(server)
+    sync = FixedFleet([FixedEngine(EngineControl(url))], Patience(pause=0.05))
+    await sync.publish(7)
+    assert (sync.serving, sync.sampled_version(7)) == ([url], 0)
+    assert set(server.calls) == {"v1/models"}
+
+
+async def test_an_engine_with_fixed_weights_that_dies_leaves(serve, unused_tcp_port: int) -> None:
+    sync = FixedFleet(
+        [FixedEngine(EngineControl(url)) for url in (f"http://127.0.0.1:{unused_tcp_port}", await serve(Server()))],
+        Patience(pause=0.05),
+    )
+    await sync.publish(7)
+    assert len(sync.serving) == 1
 
 
 async def test_an_engine_that_failed_to_load_samples_nothing_until_a_repeat_mends_it(serve, weights: Path) -> None:

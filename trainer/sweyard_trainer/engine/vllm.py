@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,13 +21,28 @@ RETRY_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 3.0
 """Of an idle connection; vLLM left to itself closes one after 5 s, and a request that meets that is lost."""
 REMEDY = "start vLLM with --logprobs-mode processed_logprobs and let nothing between strip response fields"
+ALLOW_TEXT = "for an external engine inference.retokenizeReplies allows to train on its text instead"
+
+Encode = Callable[[str], Sequence[int]]
+"""Text of a reply to ids, without a stop token."""
 
 
 class VllmEngine:
     """Client of one server. Its connections belong to the event loop that first uses it."""
 
-    def __init__(self, url: str, *, deadline_seconds: float = 1_800.0, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        deadline_seconds: float = 1_800.0,
+        api_key: str | None = None,
+        fixed_weights: bool = False,
+        encode: Encode | None = None,
+    ) -> None:
+        """With `fixed_weights` it has version 0 for ever and is not asked. `encode` is for text without ids."""
         self._url = url.rstrip("/")
+        self._fixed_weights = fixed_weights
+        self._encode = encode
         self._model: str | None = None
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -40,6 +56,8 @@ class VllmEngine:
         await self.complete([0], max_tokens=1, temperature=0.5, stop_token_ids=[], seed=0, cache_salt="check")
 
     async def weight_version(self) -> int:
+        if self._fixed_weights:
+            return 0
         self._model = None  # adapters may have come since
         return await self._send(self._ask_version, "/weight_info")
 
@@ -71,6 +89,8 @@ class VllmEngine:
             "routed_experts_prompt_start": routing_from,
         }
         reply, version = await self._send(functools.partial(self._sample, body), "/v1/completions")
+        if self._encode is not None and reply["choices"][0].get("token_ids") is None:
+            return retokenized(reply, version, self._encode, stop_token_ids)
         return parse_completion(reply, prompt_ids, version, self._url, routing_from)
 
     async def close(self) -> None:
@@ -109,6 +129,8 @@ class VllmEngine:
 
         An update waits for completions under way, so a server that has the same version before and after had no other.
         """
+        if self._fixed_weights:
+            return await self._once("POST", "/v1/completions", body, seconds), 0
         before = await self._ask_version(seconds)
         reply = await self._once("POST", "/v1/completions", body, seconds)
         if await self._ask_version(seconds) != before:
@@ -147,6 +169,14 @@ class _NoAnswerError(Exception):
         self.problem = problem
 
 
+def retokenized(reply: dict[str, Any], version: int, encode: Encode, stop_token_ids: Sequence[int]) -> Completion:
+    """A reply of which only the text is known: ids that may not be those sampled, with logprobs that are no numbers."""
+    choice = reply["choices"][0]
+    stopped = choice.get("finish_reason") == "stop"
+    ids = (*encode(choice["text"]), *(stop_token_ids[:1] if stopped else ()))
+    return Completion(ids, (math.nan,) * len(ids), version, FinishReason.STOP if stopped else FinishReason.LENGTH)
+
+
 def parse_completion(
     reply: dict[str, Any], prompt_ids: Sequence[int], version: int, url: str, routing_from: int = 0
 ) -> Completion:
@@ -157,7 +187,9 @@ def parse_completion(
     fields = {"choices[0].token_ids": token_ids, "choices[0].logprobs.token_logprobs": logprobs}
     missing = [name for name, value in fields.items() if value is None]
     if token_ids is None or logprobs is None:
-        raise EngineUnfitError(f"{url} returns no {' and no '.join(missing)}, so nothing can be trained; {REMEDY}")
+        raise EngineUnfitError(
+            f"{url} returns no {' and no '.join(missing)}, so nothing can be trained; {REMEDY}; {ALLOW_TEXT}"
+        )
     echoed = choice.get("prompt_token_ids")
     if echoed is not None and list(echoed) != list(prompt_ids):
         raise EngineUnfitError(f"{url} saw another prompt than it was sent ({len(echoed)} ids, {len(prompt_ids)} sent)")

@@ -12,9 +12,8 @@ from sweyard_api.constants import GATEWAY_ADMIN_PORT, GATEWAY_PORT, STORAGE_MOUN
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.engine import Engine
-from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.gateway.admin_app import admin_app
-from sweyard_trainer.gateway.build import gateway_for
+from sweyard_trainer.gateway.build import engine_for, gateway_for
 from sweyard_trainer.gateway.public_app import public_app
 
 SERVER_KEEP_ALIVE_SECONDS = 120
@@ -41,7 +40,7 @@ async def serve(
     gateway = gateway_for(spec, storage / "model")
 
     def make_engine(url: str) -> Engine:
-        return VllmEngine(url, api_key=environment.get("SWEYARD_ENGINE_API_KEY"))
+        return engine_for(spec, url, environment.get("SWEYARD_ENGINE_API_KEY"), storage / "model")
 
     ports = [(public_app(gateway), port), (admin_app(gateway, make_engine), admin_port)]
     servers = [

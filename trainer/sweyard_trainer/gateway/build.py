@@ -1,8 +1,9 @@
-"""A gateway as a run's config asks for it."""
+"""A gateway, and clients of the engines that are servers, as a run's config asks for them."""
 
 from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.gateway.gateway import Gateway, Limits
 from sweyard_trainer.gateway.rendering import ChatRenderer
 
@@ -13,3 +14,10 @@ def gateway_for(spec: TrainingRunSpec, model: Path) -> Gateway:
     limits = Limits(rollout.max_prompt_tokens, rollout.max_response_tokens, rollout.max_tokens_per_turn)
     longest_attempt_seconds = spec.agent.timeout_seconds + spec.reward.timeout_seconds
     return Gateway(ChatRenderer.load(model), limits, session_ttl_seconds=2.0 * longest_attempt_seconds)
+
+
+def engine_for(spec: TrainingRunSpec, url: str, api_key: str | None, model: Path) -> VllmEngine:
+    """The client of one server; `model` as for `gateway_for`."""
+    inference = spec.inference
+    encode = ChatRenderer.load(model).content_ids if inference.retokenize_replies else None
+    return VllmEngine(url, api_key=api_key, fixed_weights=inference.fixed_weights, encode=encode)

@@ -78,7 +78,11 @@ class ChatRenderer:
 
     def reply_ids(self, content: str) -> list[int]:
         """A scripted reply as an engine would have produced it, stop token included."""
-        return [*self._encode(content), self._end_id]
+        return [*self.content_ids(content), self._end_id]
+
+    def content_ids(self, content: str) -> list[int]:
+        """A reply without its stop token."""
+        return self._encode(content)
 
     def text(self, token_ids: Sequence[int]) -> str:
         """A reply as a client sees it: without its stop token, everything else kept."""

@@ -124,5 +124,14 @@ def to_sequence(segment: Segment, temperature: float) -> TrainingSequence:
     )
 
 
+def as_if_sampled_here(sequence: TrainingSequence) -> TrainingSequence:
+    """Where the engine's logprobs are no numbers (inference.retokenizeReplies), the policy's at the step's start."""
+    engine = sequence.engine_logprobs.copy()
+    sampled = engine[sequence.loss_mask]
+    assert sequence.old_logprobs is not None, "computed before"
+    engine[sequence.loss_mask] = np.where(np.isnan(sampled), sequence.old_logprobs, sampled)
+    return replace(sequence, engine_logprobs=engine)
+
+
 def _routing(segment: Segment, end: int) -> NDArray[np.unsignedinteger] | None:
     return None if segment.routed_experts is None else complete_routing(segment.routed_experts, end)

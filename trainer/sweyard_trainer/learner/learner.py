@@ -25,6 +25,7 @@ from sweyard_trainer.custom import load_group_filter
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.batches import (
     Attempt,
+    as_if_sampled_here,
     build_attempts,
     counts,
     shaped_reward,
@@ -237,11 +238,13 @@ class Learner:
 
     async def _with_logprobs(self, attempts: list[Attempt]) -> list[Attempt]:
         """With the logprobs that later updates of this batch, or the KL term, are measured against."""
-        algorithm = self._spec.algorithm
+        algorithm, retokenized = self._spec.algorithm, self._spec.inference.retokenize_replies
         sequences = [sequence for attempt in attempts for sequence in attempt.sequences]
-        if algorithm.epochs_per_batch * algorithm.minibatches > 1:
+        if retokenized or algorithm.epochs_per_batch * algorithm.minibatches > 1:
             old = await self._logprobs(sequences)
             sequences = [replace(sequence, old_logprobs=own) for sequence, own in zip(sequences, old, strict=True)]
+        if retokenized:
+            sequences = [as_if_sampled_here(sequence) for sequence in sequences]
         if algorithm.kl.coefficient > 0:
             reference = await self._logprobs(sequences, of_reference=True)
             pairs = zip(sequences, reference, strict=True)

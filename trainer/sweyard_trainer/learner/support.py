@@ -46,6 +46,8 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
 
 
 def _refuse_adapters(spec: TrainingRunSpec, model: Path) -> None:
+    if spec.inference.fixed_weights:
+        return  # it is sent nothing that could be unfit
     as_adapter = engine_takes_adapters(spec)
     if as_adapter and spec.inference.engine != "vllm":
         raise UnsupportedError("trainer.lora.sync is adapter, but inference.engine is transformers: set merged")
@@ -71,7 +73,7 @@ def refuse_unrouted(spec: TrainingRunSpec, groups: Sequence[Sequence[Trajectory]
 
 def refuse_other_policy(spec: TrainingRunSpec, engine_kl: float) -> None:
     """With nothing stale, engine and trainer must be one policy up to rounding. Raises EngineDivergedError."""
-    if spec.rollout.max_staleness == 0 and engine_kl > MAX_ENGINE_KL:
+    if spec.rollout.max_staleness == 0 and not spec.inference.fixed_weights and engine_kl > MAX_ENGINE_KL:
         raise EngineDivergedError(
             f"the engine's logprobs are {engine_kl:.2f} nats a token away from the trainer's on the same weights; "
             "the engine serves other weights, or samples with settings that its logprobs leave out"

@@ -92,8 +92,9 @@ class Life:
             if self.run.weight_sync.reads_files:
                 await self.write_weights(version)
             await self.run.weight_sync.publish(version)
-            await _in_time(SWITCH_SECONDS, self.run.pool.use_weights(version), f"workers did not switch to {version}")
-            self._served_version = version
+            sampled = self.run.weight_sync.sampled_version(version)
+            await _in_time(SWITCH_SECONDS, self.run.pool.use_weights(sampled), f"workers did not switch to {version}")
+            self._served_version = sampled
         self.run.progress.update(weight_version=version)
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_engines())

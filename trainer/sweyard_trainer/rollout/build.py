@@ -15,10 +15,9 @@ from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.custom import load_reward
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
-from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.gateway.build import gateway_for
+from sweyard_trainer.gateway.build import engine_for, gateway_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.rules import step_deadline_seconds
@@ -78,9 +77,10 @@ def make_gateway_client(
             lineage=str(environment.attempt),
             new_token=_nonce,
         )
+    model = environment.storage / "model"
     engines: list[Engine] = [*embedded]
-    engines += [VllmEngine(url, api_key=environment.engine_api_key) for url in environment.engine_urls]
-    gateway = gateway_for(spec, environment.storage / "model")
+    engines += [engine_for(spec, url, environment.engine_api_key, model) for url in environment.engine_urls]
+    gateway = gateway_for(spec, model)
     return InProcessGateway(gateway, engines, lineage=str(environment.attempt), new_token=_nonce)
 
 

@@ -6,6 +6,7 @@ from sweyard_trainer.environment import Environment
 from sweyard_trainer.learner.ranks import LOOPBACK
 from sweyard_trainer.weight_sync.disk import DiskEngine
 from sweyard_trainer.weight_sync.engine_control import EngineControl
+from sweyard_trainer.weight_sync.fixed import FixedEngine, FixedFleet
 from sweyard_trainer.weight_sync.fleet import Fleet
 from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet, SendsWeights
 from sweyard_trainer.weight_sync.patience import patience_for
@@ -15,6 +16,8 @@ def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: Se
     """To the engines that are servers, over NCCL or the run's volume; without servers there is nobody to tell."""
     controls = [EngineControl(url, environment.engine_api_key) for url in environment.engine_urls]
     patience = patience_for(spec)
+    if spec.inference.fixed_weights:
+        return FixedFleet([FixedEngine(control) for control in controls], patience)
     if controls and spec.inference.weight_sync == "nccl" and spec.mode != "eval":  # whose policy is files, no ranks
         return NcclFleet(
             [NcclEngine(control) for control in controls],

@@ -6,7 +6,12 @@ from typing import Any
 import aiohttp
 
 from sweyard_api.engine_command import ADAPTER_NAME
-from sweyard_trainer.errors import EngineAwayError, WeightSyncError
+from sweyard_trainer.errors import EngineAwayError, TakesNoWeightsError, WeightSyncError
+
+REMEDY = (
+    "start vLLM with VLLM_SERVER_DEV_MODE=1 and the run's volume mounted where the trainer has it; or, for an external "
+    "engine, let inference.fixedWeights allow it to keep the weights that it has"
+)
 
 
 class EngineControl:
@@ -49,8 +54,14 @@ class EngineControl:
         version = (await self._send("GET", "/weight_info")).get("weight_version")
         return "paused" if (await self._send("GET", "/is_paused")).get("is_paused") else str(version)
 
+    async def served_models(self) -> None:
+        """Ask only if it answers; what every OpenAI-compatible server can."""
+        await self._send("GET", "/v1/models")
+
     async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Raises EngineAwayError if nobody answers, WeightSyncError for an answer that is no success."""
+        """Raises EngineAwayError if nobody answers, WeightSyncError for an answer that is no success, of which
+        TakesNoWeightsError for a route that is not there.
+        """
         untimed = aiohttp.ClientTimeout(total=None)
         try:
             async with (
@@ -58,6 +69,8 @@ class EngineControl:
                 http.request(method, self.url + path, json=body) as response,
             ):
                 text = await response.text()
+                if response.status == 404:
+                    raise TakesNoWeightsError(f"{self.url} takes no weights, {path} is not there: {REMEDY}")
                 if response.status != 200:
                     raise WeightSyncError(f"{self.url}{path} answered {response.status}: {text[:300]}")
                 is_json = text and response.content_type == "application/json"

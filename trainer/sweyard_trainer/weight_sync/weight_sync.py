@@ -10,6 +10,10 @@ class WeightSync(Protocol):
     reads_files: bool
     """Whether the version must lie in `<storage>/weights` before it is published."""
 
+    def sampled_version(self, published: int) -> int:
+        """What engines say that they sample with once `published` has been."""
+        ...
+
     async def publish(self, version: int) -> None:
         """Return once every engine that serves has confirmed that it samples with `version`.
 
