@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from aiohttp import WSMessage, WSMsgType, web
+from aiohttp import WSMsgType, web
 from tests.sandbox.runtimes.shells import end_process
 
-STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
+STDIN, STDOUT, STDERR, ERROR = 0, 1, 2, 3
+PROTOCOL = "v4.channel.k8s.io"
 UID = "uid-1"
 ALIVE = {"phase": "Running", "containerStatuses": [{"name": "sandbox", "state": {"running": {}}}]}
 
@@ -18,9 +19,8 @@ ALIVE = {"phase": "Running", "containerStatuses": [{"name": "sandbox", "state": 
 class ExecServer:
     """One pod, whose container shares the file system with the test; each stream is a shell of its own."""
 
-    def __init__(self, spool: Path, protocol: str) -> None:
+    def __init__(self, spool: Path) -> None:
         self.spool = spool
-        self.protocol = protocol
         self.pod_status: dict[str, Any] | None = ALIVE
         self.refusals: list[int] = []
         """Status codes of the next attempts to open a stream."""
@@ -29,10 +29,9 @@ class ExecServer:
         self.noise: list[bytes] = []
         """Messages that each stream begins with."""
         self.streams: list[web.WebSocketResponse] = []
-        self.half_closed: list[int] = []
         self.is_silent = False
         """Connections stay open and nothing passes."""
-        self._processes: list[asyncio.subprocess.Process] = []
+        self.processes: list[asyncio.subprocess.Process] = []
         self._closing: list[asyncio.Future[bool]] = []
 
     def build(self) -> web.Application:
@@ -42,7 +41,7 @@ class ExecServer:
         return app
 
     async def close(self) -> None:
-        for process in self._processes:
+        for process in self.processes:
             await end_process(process)
 
     def cut(self, code: int | None) -> None:
@@ -61,7 +60,7 @@ class ExecServer:
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         if self.refusals:
             return web.Response(status=self.refusals.pop(0))
-        stream = web.WebSocketResponse(protocols=(self.protocol,), autoping=False)
+        stream = web.WebSocketResponse(protocols=(PROTOCOL,), autoping=False)
         await stream.prepare(request)
         for message in self.noise:
             await stream.send_bytes(message)
@@ -78,7 +77,7 @@ class ExecServer:
     async def _serve(self, stream: web.WebSocketResponse, command: list[str]) -> None:
         environment = {"PATH": os.environ["PATH"], "SWEYARD_SPOOL": str(self.spool)}
         process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, env=environment)
-        self._processes.append(process)
+        self.processes.append(process)
         assert process.stdin is not None
         writing = asyncio.create_task(self._copy_output(process, stream))
         async for message in stream:
@@ -86,17 +85,10 @@ class ExecServer:
                 await asyncio.sleep(0.01)
             if message.type is WSMsgType.PING:
                 await stream.pong(message.data)
-            elif message.type is WSMsgType.BINARY:
-                self._take(message, process.stdin)
+            elif message.type is WSMsgType.BINARY and message.data[0] == STDIN:
+                process.stdin.write(message.data[1:])
         process.stdin.close()
         writing.cancel()
-
-    def _take(self, message: WSMessage, stdin: asyncio.StreamWriter) -> None:
-        if message.data[0] == STDIN:
-            stdin.write(message.data[1:])
-        elif message.data[0] == CLOSE:
-            self.half_closed.append(message.data[1])
-            stdin.close()
 
     async def _copy_output(self, process: asyncio.subprocess.Process, stream: web.WebSocketResponse) -> None:
         assert process.stdout is not None

@@ -1,6 +1,9 @@
 """ExecChannel: a pod's exec endpoint as a byte stream, over one websocket.
 
-The first byte of each message is its stream: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 (v5) which stream ended.
+The first byte of each message is its stream: 0 stdin, 1 stdout, 2 stderr, 3 how it ended. Of the two protocols that
+API servers speak, v4's bytes pass through API server and kubelet to the container runtime as they are; v5, whose gain
+is that stdin can end alone, is taken apart on the way and put together again, message by message.
+
 Pings keep what stands between from cutting a silent stream. aiohttp stops reading from the socket while received bytes
 wait here, and `send` waits while the socket takes no more, so memory stays bounded in both directions.
 """
@@ -16,9 +19,8 @@ from sweyard_sandbox.driver.channel import ChannelError
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, ToolsMissingError
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 
-_V5 = "v5.channel.k8s.io"
-_PROTOCOLS = (_V5, "v4.channel.k8s.io")
-_STDIN, _STDOUT, _ERROR, _CLOSE = 0, 1, 3, 255
+_PROTOCOL = "v4.channel.k8s.io"
+_STDIN, _STDOUT, _ERROR = 0, 1, 3
 _MESSAGE_BYTES = 64 * 1024
 _CLOSE_SECONDS = 2.0
 _NO_PROGRAM = re.compile(r'exec: "([^"]+)": .*(?:no such file or directory|not found|permission denied)')
@@ -35,7 +37,7 @@ async def open_exec(
     params += [("container", container), ("stdin", "true"), ("stdout", "true"), ("stderr", "false"), ("tty", "false")]
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
     try:
-        websocket = await api.websocket(path, params, protocols=_PROTOCOLS, heartbeat_seconds=heartbeat_seconds)
+        websocket = await api.websocket(path, params, protocols=(_PROTOCOL,), heartbeat_seconds=heartbeat_seconds)
     except (ApiError, UnreachableError) as error:
         if isinstance(error, ApiError) and error.status in (401, 403):
             said = (
@@ -87,11 +89,7 @@ class ExecChannel:
                     return b""
 
     async def close(self) -> None:
-        """Close, stdin first where the protocol can say so; what does not answer is dropped."""
-        if self._websocket.protocol == _V5 and not self._websocket.closed:
-            with contextlib.suppress(TimeoutError, aiohttp.ClientError, ConnectionError):
-                async with asyncio.timeout(_CLOSE_SECONDS):
-                    await self._websocket.send_bytes(bytes([_CLOSE, _STDIN]))
+        """Close; the process finds its input ended. What does not answer is dropped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._websocket.close()
