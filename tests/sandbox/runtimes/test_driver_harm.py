@@ -124,6 +124,21 @@ async def test_no_processes_are_left_over(shells: Shells, sandbox: DriverSandbox
     await eventually(lambda: count() <= base)
 
 
+async def test_answered_commands_leave_no_files(sandbox: DriverSandbox, tmp_path: Path) -> None:
+    for number in range(70):
+        match number % 10:
+            case 3:
+                await sandbox.write(str(tmp_path / "file"), b"x")
+            case 7:
+                await sandbox.run(f": {'x' * 10_000}", timeout_seconds=20)
+            case _:
+                await sandbox.run("true", timeout_seconds=20)
+    prefix = sandbox.client.secret[:6]
+    left = {path.name.split(".")[0] for path in (tmp_path / "spool").iterdir()}
+    assert not left & {f"{prefix}{number:07d}" for number in range(1, 65)}
+    assert f"{prefix}0000070" in left
+
+
 async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():

@@ -110,16 +110,18 @@ stop() { # ID SIGNAL: the command's group; by KILL also what left the group, fou
 }
 
 forget() { # LEDGER ID...: they were answered
-  floor=$spool/$1.floor
+  floor=$spool/$1.floor files=
   shift
-  names=$*
-  set --
-  for name in $names; do set -- "$@" "$spool/$name".*; done
-  rm -f "$@"
+  for name; do files="$files $name.run $name.code $name.dead"; done
+  (
+    cd "$spool" || exit
+    for file in *.put.* *.text.*; do # to look for each name's would read the folder that often
+      case " $* " in *" ${file%%.*} "*) files="$files $file" ;; esac
+    done
+    exec rm -f $files
+  )
   echo "$name" >"$floor" || return # a driver that was held up must not find a claim free again
-  set --
-  for name in $names; do set -- "$@" "$spool/$name"; done
-  rm -f "$@"
+  (cd "$spool" && exec rm -f "$@")
 }
 
 control() { # what the worker needs goes to stdout
