@@ -22,8 +22,8 @@ from sweyard_cli.errors import UserError
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
-from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
 
 pytestmark = pytest.mark.apiserver
 

@@ -9,7 +9,7 @@ from sweyard_api.training_run import TrainingRunSpec
 
 def cluster_commands(file: Path, spec: TrainingRunSpec, directories: Sequence[Path]) -> list[tuple[str, str]]:
     """(command, what it does); `directories` are those in which data sets with a plain name are looked for."""
-    from sweyard_sandbox.tasks.build import TASKS_FILE
+    from sweyard_sandbox.tasks.tasks_file import TASKS_FILE
 
     sources = [*spec.tasks.sources, *([spec.warmup.tasks] if spec.warmup and spec.warmup.tasks else [])]
     commands = []

@@ -1,8 +1,6 @@
 """From a verified mutation to a Task, and from tasks to a data set's folder."""
 
-import gzip
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -15,9 +13,9 @@ from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.statement import problem_statement
 from sweyard_sandbox.tasks.suite import Suite
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.verify import Verdict
 
-TASKS_FILE = "tasks.jsonl.gz"
 WORKING_DIRECTORY = "/testbed"
 CONTEXT_LINES = 0
 CONTEXT_CHARACTERS = 72
@@ -93,12 +91,6 @@ def image_recipe(package: str, *, uses_pytest: bool) -> str:
     """Dockerfile of a package's tasks, with the version of pytest that they were verified with."""
     runner = INSTALL_PYTEST.format(version=version("pytest")) if uses_pytest else ""
     return DOCKERFILE.format(package=package, directory=WORKING_DIRECTORY, runner=runner)
-
-
-def compressed(tasks: Sequence[Task]) -> bytes:
-    """Gzipped JSONL; equal tasks give equal bytes."""
-    lines = "".join(json.dumps(task.model_dump(mode="json", exclude_defaults=True)) + "\n" for task in tasks)
-    return gzip.compress(lines.encode(), compresslevel=9, mtime=0)
 
 
 def card(tasks: Sequence[Task], sources: Sequence[Source], seed: int) -> str:

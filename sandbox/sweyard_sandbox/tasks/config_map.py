@@ -6,8 +6,8 @@ from typing import Any
 
 from sweyard_api.constants import IMAGES_KEY
 from sweyard_sandbox.errors import SweyardError
-from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
 
 LIMIT_BYTES = 1_000_000
 """A ConfigMap may hold 1 MiB, base64 not counted; some is left for its metadata."""

@@ -15,9 +15,9 @@ from sweyard_api.constants import DATASET_MOUNT_PATH, DEMO_DATASET
 from sweyard_api.program import program
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.errors import SweyardError, TaskFormatError
-from sweyard_sandbox.tasks.build import TASKS_FILE
 from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.tasks_file import TASKS_FILE
 
 HUB_SPLIT = "train"
 

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import parquet
 
 from sweyard_api.workload import TaskSource
-from sweyard_sandbox.tasks.build import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.config_map import DatasetTooLargeError, to_config_map
 from sweyard_sandbox.tasks.load import DatasetError, adapt_rows, load_tasks
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
 
 
 def task_of(number: int, **changes: Any) -> Task:

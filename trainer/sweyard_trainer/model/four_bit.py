@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -81,6 +80,8 @@ class _Product(Function):
 
 def hold_in_four_bits(model: nn.Module, kind: str) -> None:
     """Replace the frozen layer under each adapter. Raises ValueError for a width that no blocks fit."""
+    from peft.tuners.lora import LoraLayer
+
     for name, module in model.named_modules():
         if isinstance(module, LoraLayer) and isinstance(module.base_layer, nn.Linear):
             if module.base_layer.in_features % BLOCK:

@@ -1,11 +1,13 @@
-"""Low-rank adapters by peft, and folding them back into plain weights, which is what engines and files get."""
+"""Low-rank adapters by peft, and folding them back into plain weights, which is what engines and files get.
+
+peft is imported where there are adapters: it takes each process half a second.
+"""
 
 import math
 from pathlib import Path
 
 import torch
 from accelerate import init_empty_weights
-from peft import LoraConfig, inject_adapter_in_model
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -19,6 +21,8 @@ _A, _B = f".lora_A.{ADAPTER}.weight", f".lora_B.{ADAPTER}.weight"
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> None:
     """Put adapters (on the meta device) into an empty model and freeze the rest."""
+    from peft import LoraConfig, inject_adapter_in_model
+
     config = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, target_modules=lora.target_modules or "all-linear", task_type="CAUSAL_LM"
     )
@@ -45,6 +49,8 @@ def initial_adapter(name: str, shape: torch.Size, generator: torch.Generator) ->
 
 def save_adapter(state: dict[str, Tensor], lora: Lora, model: str, directory: Path) -> None:
     """The adapters alone, as peft and vLLM read them; `model` is what they belong to."""
+    from peft import LoraConfig
+
     adapters = {
         f"base_model.model.{name.replace(f'.{ADAPTER}.', '.')}": tensor.contiguous()
         for name, tensor in state.items()
