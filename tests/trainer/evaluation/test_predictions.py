@@ -2,13 +2,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from swebench.harness.utils import get_predictions_from_file
-
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.evaluation.predictions import prediction_files, write_predictions
 
 
 def read_as_the_harness_does(path: Path) -> dict[str, Any]:
+    from swebench.harness.utils import get_predictions_from_file
+
     predictions = get_predictions_from_file(str(path), "SWE-bench/SWE-bench_Verified", "test")
     assert len({prediction["instance_id"] for prediction in predictions}) == len(predictions), "it keeps one a task"
     return {prediction["instance_id"]: prediction for prediction in predictions}
