@@ -14,10 +14,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from benchmarks.figures import print_figures
@@ -74,6 +74,30 @@ def run_document(steps: int) -> dict[str, Any]:
     return {"metadata": {"name": "killed"}, "spec": spec}
 
 
+class Life(Protocol):
+    """A process, as subprocess.Popen has it."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, once it has ended."""
+        ...
+
+
+StartLife = Callable[[str, Sequence[str], Path], Life]
+"""Module, arguments and the log that its words are added to."""
+
+
+def start_interpreter(module: str, arguments: Sequence[str], log: Path) -> Life:
+    """`python -m module arguments >>log 2>&1`."""
+    with log.open("ab") as file:
+        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=file, stderr=file)
+
+
 @dataclass(frozen=True, slots=True)
 class Killable:
     """A run whose lives are processes."""
@@ -81,14 +105,17 @@ class Killable:
     document: Path
     datasets: Path
     output: Path
+    start_life: StartLife = start_interpreter
 
-    def start(self) -> "subprocess.Popen[bytes]":
+    def start(self) -> Life:
         """A life, from the beginning or the last checkpoint."""
-        command = [sys.executable, "-m", "sweyard_trainer.local", "-f", str(self.document), "--output"]
-        with self.output.with_suffix(".log").open("ab") as log:
-            return subprocess.Popen(
-                [*command, str(self.output), "--datasets", str(self.datasets)], stdout=log, stderr=log
-            )
+        told = ["-f", str(self.document), "--output", str(self.output), "--datasets", str(self.datasets)]
+        return self.start_life("sweyard_trainer.local", told, self.log)
+
+    @property
+    def log(self) -> Path:
+        """What its lives said."""
+        return self.output.with_suffix(".log")
 
     def finish(self) -> dict[str, Any]:
         """Live until the end; the summary."""
@@ -103,10 +130,9 @@ class Killable:
         The whole part of `moment` is the steps that are done (below 0: the first life's warm-up is under way), the
         rest the share of a step's time after the next one began.
         """
-        began, log = time.time(), self.output.with_suffix(".log")
-        metrics = self.output / "metrics" / "metrics.jsonl"
+        began, metrics = time.time(), self.output / "metrics" / "metrics.jsonl"
         step = int(moment // 1) + 1
-        told, sign = (log, f"step {step}: attempts under way") if step else (metrics, '"warmup"')
+        told, sign = (self.log, f"step {step}: attempts under way") if step else (metrics, '"warmup"')
         earlier_bytes = told.stat().st_size if told.exists() else 0
         life = self.start()
         while not told.exists() or sign.encode() not in told.read_bytes()[earlier_bytes:]:
@@ -119,7 +145,7 @@ class Killable:
 
     def last_words(self) -> str:
         """The end of the log."""
-        return self.output.with_suffix(".log").read_text()[-3_000:]
+        return self.log.read_text()[-3_000:]
 
     def metrics(self) -> list[dict[str, Any]]:
         """All rows, without what depends on the clock."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.trainer.warm_interpreter import WarmInterpreter
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
@@ -122,6 +123,13 @@ def make_trajectory(make_segment: SegmentMaker) -> TrajectoryMaker:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def warm_interpreter() -> Iterator[WarmInterpreter]:
+    interpreter = WarmInterpreter()
+    yield interpreter
+    interpreter.close()
 
 
 VLLM_START_SECONDS = 600

@@ -1,12 +1,10 @@
 import gzip
 import json
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
+from tests.trainer.warm_interpreter import WarmInterpreter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweyard_api.resolve import dump_config
@@ -69,14 +67,14 @@ def test_the_same_seed_gives_the_same_weights(make_spec, tmp_path: Path, dataset
     assert not torch.equal(weights("a", 1), weights("c", 2))
 
 
-def test_two_pods_at_the_same_time_prepare_one_model(make_spec, tmp_path: Path, datasets: Path) -> None:
-    config = tmp_path / "config.yaml"
+def test_two_pods_at_the_same_time_prepare_one_model(
+    make_spec, tmp_path: Path, datasets: Path, warm_interpreter: WarmInterpreter
+) -> None:
+    config, log = tmp_path / "config.yaml", tmp_path / "log"
     config.write_text(dump_config(make_spec(**SHORT)))
-    command = [sys.executable, "-m", "sweyard_trainer.prepare", "--config", str(config)]
-    command += ["--storage", str(tmp_path / "run"), "--datasets", str(datasets)]
-    with ThreadPoolExecutor() as pool:
-        pods = [pool.submit(subprocess.run, command, capture_output=True, text=True, check=False) for _ in range(2)]
-    assert [pod.result().returncode for pod in pods] == [0, 0], [pod.result().stderr for pod in pods]
+    arguments = ["--config", str(config), "--storage", str(tmp_path / "run"), "--datasets", str(datasets)]
+    pods = [warm_interpreter.start("sweyard_trainer.prepare", arguments, log) for _ in range(2)]
+    assert [pod.wait(60) for pod in pods] == [0, 0], log.read_text()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["model"]
     AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
 
