@@ -10,6 +10,8 @@ export SWEYARD_CACHE := $(CACHE)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
 export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
 export MYPY_CACHE_DIR := $(CACHE)/mypy
+# Else each process compiles anew what it imports of ours, and pytest what it rewrites: two seconds a start.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -p tests.strict_skips -p tests.marked_files
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
@@ -55,7 +57,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: tell-test lint test-fast test-apiserver test-kubelet test-vllm test-docker ## All tests: 40 min cold, 17 min warm, 2 cores, root
+test: tell-test lint test-fast test-apiserver test-kubelet test-vllm test-docker ## All tests (Linux, root)
 	@echo "all tests passed"
 
 .PHONY: tell-test
