@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,11 @@ def probe_image(cluster: TestCluster, probe_binary: Path) -> str:
 
 @pytest.fixture
 def namespace(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:50].rstrip("-")
+    name = f"{request.node.name.removeprefix('test_').replace('_', '-')[:50].rstrip('-')}-{uuid.uuid4().hex[:4]}"
     cluster.kubectl("create", "namespace", name)
     cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
     yield name
-    cluster.kubectl("delete", "namespace", name, "--timeout=120s")
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
 Apply = Callable[..., None]

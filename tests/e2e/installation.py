@@ -52,7 +52,7 @@ class Installation:
 
     def remove_namespaces(self) -> None:
         for name in self._namespaces:
-            self.kubectl("delete", "namespace", name, "--ignore-not-found")
+            self.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
     def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
         return self._cluster.kubectl(*arguments, input_text=input_text)

@@ -15,8 +15,9 @@ STEPS = 4
 SPEC: dict[str, Any] = {
     "preset": "tiny",
     "steps": STEPS,
+    "model": {"scratch": {"layers": 2, "hiddenSize": 64, "vocabularySize": 400}},
     "warmup": {"steps": 20, "batchSize": 8},
-    "rollout": {"groupsPerStep": 2, "groupSize": 4, "maxConcurrent": 8},
+    "rollout": {"groupsPerStep": 2, "groupSize": 4, "maxConcurrent": 8, "maxTokensPerTurn": 24},
     "reward": {"verifyTasks": False},
     "checkpoint": {"everySteps": 1},
     "sandboxes": {"replicas": 8},

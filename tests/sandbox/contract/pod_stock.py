@@ -77,4 +77,4 @@ def fresh_namespace(cluster: TestCluster) -> Iterator[str]:
     try:
         yield name
     finally:
-        cluster.kubectl("delete", "namespace", name, "--wait=true")
+        cluster.kubectl("delete", "namespace", name, "--wait=false")
