@@ -140,14 +140,19 @@ async def test_a_manifest_that_is_no_manifest_is_corrupt(lying: LyingRegistry) -
 
 
 async def test_a_registry_that_takes_a_question_and_never_answers_is_told_from_one_that_is_not_there() -> None:
+    gone = asyncio.Event()
+
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        gone.set()
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(RegistryError) as raised:
             await resolve(LyingRegistry(), host=host, timeout_seconds=0.05)
+        await gone.wait()
     assert raised.value.reason is PullFailure.TIMEOUT
 
 
