@@ -122,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check
-    stale = 0
-    for path, content in ((folder / name, text) for folder in TARGETS for name, text in generated_files().items()):
+    stale, files = 0, generated_files()
+    for path, content in ((folder / name, text) for folder in TARGETS for name, text in files.items()):
         if path.is_file() and path.read_text(encoding="utf-8") == content:
             continue
         stale += 1

@@ -30,6 +30,8 @@ LIES = {
 
 # Shrinking a story of minutes takes longer than reading it.
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+_STORIES = settings.default.max_examples // 5
+"""Each takes half a second."""
 
 images = st.sampled_from(IMAGES)
 holders = st.sampled_from(HOLDERS)
@@ -230,7 +232,7 @@ class Chaos:
         assert len(self.world.created_uids()) == before, "a settled pool went on creating"
 
 
-@settings(max_examples=50, deadline=None, phases=_PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=_STORIES, deadline=None, phases=_PHASES, suppress_health_check=list(HealthCheck))
 @given(story=st.lists(steps, max_size=25), seed=st.integers(0, 2**16), recycle=st.sampled_from(("never", "verified")))
 def test_invariants_hold_and_the_pool_converges(
     play: Callable[..., None], story: list[tuple[Any, ...]], seed: int, recycle: str

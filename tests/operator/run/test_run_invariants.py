@@ -144,7 +144,7 @@ def converge(world: RunWorld) -> None:
     assert not world.names(STATEFUL_SETS)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTIONS, max_size=40))
 # An operator that dies after it made a Job, and again after it deleted it for a suspension.
 @example(["prepare", "lost status", "suspend", "lost status", "bury", "lost status", "resume", "start"])

@@ -194,7 +194,11 @@ CONTENTS = st.lists(st.text("ab \r\t\x0c\u00e9", max_size=4), max_size=6).map("\
 TREES = st.dictionaries(st.sampled_from(["a.py", "b c.txt", "d/e.py", "\u00fc.txt"]), CONTENTS, max_size=4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(before=TREES, after=TREES)
 def test_patch_round_trip(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, str], after: dict[str, str]

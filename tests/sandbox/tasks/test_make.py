@@ -49,7 +49,7 @@ def dataset(work: Path, repositories: tuple[Path, Path]) -> Path:
 
 
 def make(
-    work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0, train: int = 8, heldout: int = 3
+    work: Path, *repositories: Path, jobs: int = 2, name: str = "demo", seed: int = 0, train: int = 4, heldout: int = 2
 ) -> Path:
     options = Options(seed=seed, quotas=Quotas(train, heldout), jobs=jobs)
     return run(Making(name=name, cache=work / "cache", repositories=repositories, options=options))
@@ -68,8 +68,7 @@ async def test_tasks_are_verified_by_the_real_grader(dataset: Path) -> None:
     quarantined = await check_tasks(spoilt, runtime, timeout_seconds=30.0, concurrency=1)
     await runtime.close()
 
-    assert len(tasks) == 11
-    assert [each.quarantined for each in checked] == [""] * 11
+    assert [each.quarantined for each in checked] == [""] * 6
     assert [reason.split(":")[0] for reason in (each.quarantined for each in quarantined)] == [
         "the gold patch does not solve it",
         "the empty patch solves it",

@@ -1,6 +1,7 @@
 """Save checkpoints in forked children that kill themselves at their nth touch of the file system; print what is left.
 
-Run by test_kill.py as `python save_until_killed.py DIRECTORY KEEP`; one line of JSON per child.
+Run by test_kill.py as `python -m tests.trainer.checkpoint.save_until_killed DIRECTORY KEEP`:
+one line of JSON per child.
 """
 
 import json

@@ -1,16 +1,18 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.trainer.warm_interpreter import WarmInterpreter
 
 KEEP = 1
 
 
-def test_a_save_killed_at_any_file_leaves_the_last_complete_checkpoint_usable(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("save_until_killed.py")
-    command = [sys.executable, str(script), str(tmp_path / "checkpoints"), str(KEEP)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    lives = [json.loads(line) for line in output.splitlines()]
+def test_a_save_killed_at_any_file_leaves_the_last_complete_checkpoint_usable(
+    tmp_path: Path, warm_interpreter: WarmInterpreter
+) -> None:
+    arguments, log = [str(tmp_path / "checkpoints"), str(KEEP)], tmp_path / "log"
+    saving = warm_interpreter.start("tests.trainer.checkpoint.save_until_killed", arguments, log)
+    assert saving.wait(300) == 0, log.read_text()
+    lives = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
 
     assert len(lives) > 15, "a save touches more files than that"
     assert not lives[-1]["killed"]
