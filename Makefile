@@ -57,12 +57,14 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: tell-test lint test-fast test-apiserver test-kubelet test-vllm test-docker ## All tests (Linux, root)
+test: tell-test lint ## All tests (Linux, root)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-kubelet test-fast test-apiserver test-vllm test-docker
 	@echo "all tests passed"
 
 .PHONY: tell-test
 tell-test:
 	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 17 afterwards, on two cores"
+	@echo "== two suites run at a time, since those on clusters wait for pods; each is shown when it ends"
 
 .PHONY: test-fast
 test-fast: venv ## Unit and property tests: no cluster (root: some mount a small disk)
