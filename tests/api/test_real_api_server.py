@@ -14,12 +14,14 @@ from tests.api.schema_strategies import documents
 from sweyard_api.constants import API_VERSION, GROUP, VERSION
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
+from sweyard_api.phases import PHASES, phased
 from sweyard_api.presets import list_presets, load_preset
 from sweyard_api.resolve import resolve
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_api.schema import structural_schema
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.validate import validate_document
+from sweyard_api.variables import VARIABLES, with_variables
 from sweyard_api.yaml_text import load_document
 from sweyard_cluster.testing import TestCluster
 
@@ -56,6 +58,23 @@ def test_a_preset_written_out_is_accepted(name: str, dry_run: DryRun) -> None:
     preset = load_preset(name).spec
     left_out = {"model": {"name": "org/model"}, "tasks": {"train": {"dataset": "org/train"}}}
     dry_run(manifest("TrainingRun", left_out | preset))
+
+
+@pytest.mark.parametrize(("preset", "phase"), [(name, phase) for name, phases in PHASES.items() for phase in phases])
+def test_a_recipe_in_one_of_its_phases_is_accepted(preset: str, phase: str, dry_run: DryRun) -> None:
+    dry_run(manifest("TrainingRun", phased({"preset": preset}, phase)))
+
+
+@pytest.mark.parametrize("preset", VARIABLES)
+def test_a_recipe_with_the_variables_of_its_script_is_accepted(preset: str, dry_run: DryRun) -> None:
+    values = {"VLLM_URL": "https://engine.example", "SWE_PDB_CHECKPOINT_BASE": "/data"}
+    names = [variable.name for variable in VARIABLES[preset]]
+    tasks = {"tasks": {"train": {"dataset": "/data/train.parquet"}}}
+    dry_run(
+        manifest(
+            "TrainingRun", with_variables({"preset": preset, **tasks}, {n: values.get(n, "4") for n in names}).spec
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

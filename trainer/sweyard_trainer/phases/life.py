@@ -95,7 +95,7 @@ class Life:
             sampled = self.run.weight_sync.sampled_version(version)
             await _in_time(SWITCH_SECONDS, self.run.pool.use_weights(sampled), f"workers did not switch to {version}")
             self._served_version = sampled
-        self.run.progress.update(weight_version=version)
+        self.run.progress.update(weight_version=self._served_version)
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_engines())
 
