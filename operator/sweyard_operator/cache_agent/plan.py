@@ -62,8 +62,10 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     pulls: list[str] = []
     no_room: list[str] = []
     running = Counter(registry_host(image) for image in state.pulling)
-    for image in _missing(assignment, state, now):
-        if len(pulls) + len(state.pulling) >= assignment.max_parallel_pulls:
+    missing = tuple(_missing(assignment, state, now))
+    for position, image in enumerate(missing):
+        num_free = assignment.max_parallel_pulls - len(pulls) - len(state.pulling)
+        if num_free <= 0:
             break
         host, need = registry_host(image), state.needs.by_image.get(image, 0)
         limits = assignment.registry_pulls
@@ -72,7 +74,7 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
         if host in state.silent and running[host]:
             continue
         if room is not None and need > room:
-            if (evictions := _make_room(assignment, state, image, need - room)) is not None:
+            if (evictions := _make_room(assignment, state, missing[position : position + num_free], room)) is not None:
                 # What is needed less does not take the room that is being made.
                 return NodePlan(tuple(pulls), evictions, frozenset(no_room))
             no_room.append(image)
@@ -85,14 +87,16 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     return NodePlan(tuple(pulls), _enough(surplus, state, over), frozenset(no_room))
 
 
-def _make_room(assignment: Assignment, state: NodeState, image: str, num_bytes: int) -> tuple[str, ...] | None:
-    """What to evict now, which may be nothing yet, so that `image` will fit; None if nothing may go for it."""
+def _make_room(assignment: Assignment, state: NodeState, images: tuple[str, ...], room: int) -> tuple[str, ...] | None:
+    """What to evict now, which may be nothing yet, so that the first of `images` will fit, and the others beside it if
+    enough may go for them; None if nothing may go for the first."""
     if unwanted := unwanted_images(assignment, state):
         # All that is missing is wanted more: room for all of it at once.
-        missing_bytes = state.needs.num_bytes - state.needs.by_image[image]
-        return _enough(unwanted, state, num_bytes + max(0, missing_bytes)) if state.is_settled else ()
-    later = _later_images(assignment, state, image)
-    return None if not later else _enough(later, state, num_bytes) if state.is_settled else ()
+        needed = max(state.needs.num_bytes, state.needs.by_image[images[0]])
+        return _enough(unwanted, state, needed - room) if state.is_settled else ()
+    if not _later_images(assignment, state, images[0]):
+        return None
+    return _enough_later(assignment, state, images, room) if state.is_settled else ()
 
 
 def _missing(assignment: Assignment, state: NodeState, now: float) -> Iterator[str]:
@@ -125,6 +129,24 @@ def _later_images(assignment: Assignment, state: NodeState, sooner: str) -> tupl
     rank = ranks[normalize(sooner)]
     later = [image for image in _own_unused(state) if ranks.get(normalize(image), -1) > rank]
     return tuple(sorted(later, key=lambda image: -ranks[normalize(image)]))
+
+
+def _enough_later(assignment: Assignment, state: NodeState, images: tuple[str, ...], room: int) -> tuple[str, ...]:
+    """For each of `images` some that are needed later than it, until as many fit as can."""
+    chosen: list[str] = []
+    needed_bytes = 0
+    for image in images:
+        # Layers that they share come once, so all need no more than all that is missing.
+        needed_bytes = min(needed_bytes + state.needs.by_image[image], state.needs.num_bytes)
+        for candidate in _later_images(assignment, state, image):
+            if needed_bytes <= room:
+                break
+            if candidate not in chosen:
+                chosen.append(candidate)
+                room += state.frees.get(candidate, 0)
+        if needed_bytes > room:
+            break
+    return tuple(chosen)
 
 
 def _own_unused(state: NodeState) -> list[str]:

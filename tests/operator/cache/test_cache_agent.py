@@ -282,6 +282,33 @@ async def test_for_what_is_needed_sooner_the_image_needed_last_goes_unless_it_is
     assert node.removed == ["b:1"], "below its budget a node evicts nothing"
 
 
+async def test_as_many_go_for_what_is_needed_sooner_as_pulls_may_begin_beside_each_other() -> None:
+    images = tuple(f"old{number}:1" for number in range(6))
+    node = FakeNode(Assignment(images=images, max_parallel_pulls=6))
+    agent = node.agent()
+    await passes(agent, 4)
+    new = tuple(f"new{number}:1" for number in range(3))
+    node.manifests = {image: manifest(image, **{image: 6}) for image in new}
+    node.now, node.used = 100.0, 60
+    node.assignment = Assignment(images=(*new, *images), max_parallel_pulls=2, disk_budget_bytes=60)
+    await passes(agent, 4)
+    assert node.removed == ["old5:1", "old4:1"], "each frees 20 bytes and a new one takes 18: two for two"
+
+
+async def test_what_is_needed_between_two_goes_only_for_the_sooner_one() -> None:
+    node = FakeNode(Assignment(images=("b:1",), max_parallel_pulls=2))
+    agent = node.agent()
+    await passes(agent, 4)
+    node.manifests = {image: manifest(image, **{image: 6}) for image in ("a:1", "c:1")}
+    node.now, node.used = 100.0, 30
+    node.assignment = Assignment(images=("a:1", "b:1", "c:1"), max_parallel_pulls=2, disk_budget_bytes=30)
+    await passes(agent, 4)
+    assert node.removed == ["b:1"]
+    node.now, node.used = 200.0, 30
+    await passes(agent, 4)
+    assert node.removed == ["b:1"], "nothing is needed later than c"
+
+
 async def test_room_for_all_that_is_missing_is_made_at_once_and_layers_that_stay_free_nothing() -> None:
     old = tuple(f"t/old:{number}" for number in range(6))
     node = FakeNode(Assignment(images=old, max_parallel_pulls=6))
