@@ -21,6 +21,8 @@ _DEADLINE_SECONDS = 400.0
 _POLL_SECONDS = 1.0
 _SETTLE_SECONDS = 15.0
 """containerd looks at its snapshots each ten seconds, an agent that is idle at all it holds."""
+_STABLE_SECONDS = 40.0
+"""Longer than an agent waits between what it evicts and what it pulls in its place."""
 _NUM_COLLECTED = 5
 
 
@@ -137,7 +139,7 @@ class Stage:
         return {node.name: set(await self.nodes.runtime(node).held_images()) for node in self.nodes.nodes}
 
     async def _held_later(self) -> dict[str, set[str]]:
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await asyncio.sleep(_STABLE_SECONDS)
         return await self._held()
 
     async def _count(self, pushed: Sequence[Pushed]) -> dict[int, int]:
