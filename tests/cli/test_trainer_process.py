@@ -1,5 +1,6 @@
 """A trainer as a child process: followed, stopped, and its end told. The trainers here are small scripts."""
 
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from sweyard_api.program import program
 from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.run import run_locally
-from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, trainer_command
+from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, stopped_with, trainer_command
 from sweyard_cli.view.local_source import LocalRunSource
 
 REPORT = """
@@ -159,6 +160,39 @@ def test_signals_are_as_they_were_afterwards(tmp_path: Path) -> None:
         assert signal.getsignal(signal.SIGTERM) is not before
     process.popen.wait()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Gone(StringIO):
+    """A terminal that hangs up once the trainer is under way."""
+
+    def __init__(self, process: TrainerProcess) -> None:
+        super().__init__()
+        self._process = process
+
+    def write(self, text: str) -> int:
+        wait_until_ready(self._process)
+        raise OSError(errno.EIO, "the terminal is gone")
+
+
+def test_a_trainer_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> None:
+    process = start(STOPS, tmp_path)
+    with pytest.raises(OSError, match="gone"):
+        run_locally(process, "tiny", Path("t.yaml"), tmp_path, Console(file=Gone(process)), [])
+    assert process.popen.returncode == 143
+    assert is_locked(tmp_path) is False
+
+
+def test_a_signal_that_cannot_be_told_stops_the_trainer_all_the_same(tmp_path: Path) -> None:
+    """A terminal that hangs up is gone when its signal comes."""
+    process = start(STOPS, tmp_path)
+    wait_until_ready(process)
+
+    def say(_text: str) -> None:
+        raise OSError(errno.EIO, "the terminal is gone")
+
+    with pytest.raises(OSError, match="gone"), forwarded_signals(process, say), stopped_with(process):
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert process.popen.returncode == 143
 
 
 def test_a_stopped_run_tells_how_to_go_on(tmp_path: Path) -> None:

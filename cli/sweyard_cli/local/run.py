@@ -10,7 +10,7 @@ from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.program import program
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.position import last_position
-from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals
+from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, stopped_with
 from sweyard_cli.results.files import CONFIG_FILE, read_config
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.local_source import LocalRunSource
@@ -49,8 +49,8 @@ def run_locally(
     *,
     poll_seconds: float = POLL_SECONDS,
 ) -> int:
-    """Follow the trainer to its end and say what came of it; its exit code."""
-    with forwarded_signals(process, lambda text: console.print(text, markup=False)):
+    """Follow the trainer to its end and say what came of it; its exit code. Raises OSError if it cannot be said."""
+    with forwarded_signals(process, lambda text: console.print(text, markup=False)), stopped_with(process):
         follow(LocalRunSource(name, output, process), console, poll_seconds=poll_seconds, sleep=time.sleep)
     if process.is_stopped:
         console.print(stopped_and_how_to_go_on(file, output), markup=False)

@@ -102,6 +102,20 @@ def trainer_command(file: Path, output: Path, datasets: Sequence[Path], *, allow
 
 
 @contextmanager
+def stopped_with(process: TrainerProcess) -> Iterator[None]:
+    """No trainer is left at work that nobody knows of: where following it fails, it is stopped and its end awaited.
+
+    So it is when nobody reads what is told any more, in a pipe that is closed or on a terminal that is gone.
+    """
+    try:
+        yield
+    finally:
+        if process.popen.poll() is None:
+            process.stop()
+            process.popen.wait()
+
+
+@contextmanager
 def forwarded_signals(process: TrainerProcess, say: Callable[[str], None]) -> Iterator[None]:
     """The first signal asks the trainer to stop, the second ends it."""
     asked = False
