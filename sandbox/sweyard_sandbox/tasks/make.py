@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from sweyard_sandbox.tasks.build import build_task, write_dataset
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
@@ -187,11 +188,11 @@ class Journal:
     def __init__(self, path: Path, package: str) -> None:
         self.path = path
         self.package = package
-        text = path.read_text() if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
+        text = path.read_bytes() if path.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1]
         if whole != text:
-            path.write_text(whole)  # the last line was cut off by an interruption
-        entries = [json.loads(line) for line in whole.splitlines()]
+            path.write_bytes(whole)  # the last line was cut off by an interruption
+        entries = [entry for line in whole.splitlines() if (entry := _entry(line))]
         self.verdicts = {entry["key"]: entry["verdict"] for entry in entries if entry["package"] == package}
 
     def get(self, mutation: Mutation) -> Verdict | None:
@@ -207,6 +208,15 @@ class Journal:
         entry = {"package": self.package, "key": mutation.key, "verdict": verdict.as_dict()}
         with self.path.open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """None for a line that a power failure left unwritten: what it told is verified again."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and entry.keys() >= {"package", "key", "verdict"} else None
 
 
 def _verified(

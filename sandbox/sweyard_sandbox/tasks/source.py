@@ -1,6 +1,7 @@
 """Real Python packages as clean source trees: a source archive from the package index, or a local repository."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+import zlib
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
@@ -47,7 +49,7 @@ class Source:
 def fetch_package(requirement: str, cache: Path) -> Source:
     """Download the source archive of `NAME==VERSION` once and unpack it below `cache`.
 
-    Raises SourceError if the index has no source archive of it.
+    Raises SourceError if the index has no source archive of it, or one that cannot be unpacked.
     """
     name, _, version = requirement.partition("==")
     if not version:
@@ -69,15 +71,35 @@ def copy_repository(repository: Path, cache: Path) -> Source:
     tree = cache / "sources" / f"{name}-local"
     shutil.rmtree(tree, ignore_errors=True)
     if (repository / ".git").exists():
-        command = ["git", "-C", str(repository), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
-        for path in filter(None, listed.split("\0")):
+        for path in _listed_by_git(repository):
             if (repository / path).is_file():
                 (tree / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(repository / path, tree / path)
     else:
-        shutil.copytree(repository, tree, ignore=shutil.ignore_patterns(*IGNORED_FOLDERS))
+        _copy_all(repository, tree)
     return Source(name, "local", _licence(tree), tree)
+
+
+def _listed_by_git(repository: Path) -> list[str]:
+    command = ["git", "-C", str(repository), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError as error:
+        raise SourceError(f"repository {repository} is git's, and there is no git here: install it") from error
+    except subprocess.CalledProcessError as error:
+        said = " ".join(os.fsdecode(error.stderr).split())
+        raise SourceError(f"repository {repository}: git does not list its files: {said}") from error
+    return [path for path in os.fsdecode(done.stdout).split("\0") if path]
+
+
+def _copy_all(repository: Path, tree: Path) -> None:
+    if tree.resolve().is_relative_to(repository.resolve()):
+        raise SourceError(f"repository {repository} holds the cache, {tree.parent.parent}: move one out of the other")
+    try:
+        shutil.copytree(repository, tree, ignore=shutil.ignore_patterns(*IGNORED_FOLDERS))
+    except shutil.Error as error:  # (from, to, why) of each file
+        path, _, reason = error.args[0][0]
+        raise SourceError(f"repository {repository}: {path} cannot be copied: {reason}") from error
 
 
 def _download(requirement: str, cache: Path, folder: Path) -> Path:
@@ -110,17 +132,30 @@ def pip_command(cache: Path) -> list[str]:
 def _unpack(archive: Path, tree: Path) -> None:
     unpacked = tree.with_name(f"{tree.name}.unpacking")
     shutil.rmtree(unpacked, ignore_errors=True)
-    if archive.suffix == ".zip":
-        zipfile.ZipFile(archive).extractall(unpacked)
-    else:
-        with tarfile.open(archive) as tar:
-            tar.extractall(unpacked, filter="data")
-    (top,) = unpacked.iterdir()
+    try:
+        _extract(archive, unpacked)
+        (top,) = unpacked.iterdir()
+    except _UNUSABLE as error:
+        archive.unlink()
+        raise SourceError(
+            f"{archive} is damaged, or no source archive; it is removed, and the next call fetches it again"
+        ) from error
     for pattern in IGNORED_FOLDERS:
         for folder in list(top.rglob(pattern)):
             shutil.rmtree(folder)
     top.rename(tree)
     unpacked.rmdir()
+
+
+_UNUSABLE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError)
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    if archive.suffix == ".zip":
+        zipfile.ZipFile(archive).extractall(folder)
+    else:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
 
 
 def _licence(tree: Path) -> str:
@@ -132,6 +167,11 @@ def _licence(tree: Path) -> str:
         declared = headers.get("License-Expression") or headers.get("License") or ", ".join(classifiers)
         return re.sub(r"\s+", " ", declared or "not declared")[:80]
     if (project := tree / "pyproject.toml").exists():
-        licence = tomllib.loads(project.read_text()).get("project", {}).get("license", "not declared")
+        try:
+            licence = (
+                tomllib.loads(project.read_text(errors="replace")).get("project", {}).get("license", "not declared")
+            )
+        except tomllib.TOMLDecodeError:
+            return "not declared"
         return str(licence.get("text", licence) if isinstance(licence, dict) else licence)[:80]
     return "not declared"

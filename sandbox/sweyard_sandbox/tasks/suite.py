@@ -1,8 +1,11 @@
 """A package's own test suite: where it is, which runner it needs, which tests pass, and what each one covers."""
 
 import ast
+import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +32,7 @@ NOT_SOURCE = {
 }
 NOT_MODULES = {"setup.py", "conftest.py", "noxfile.py", "conf.py", "versioneer.py"}
 SUITE_TIMEOUT_SECONDS = 300.0
+SAID_BYTES = 400
 
 Coverage = dict[str, list[tuple[str, int]]]
 """Test id -> functions it ran: (path, first line, decorators included)."""
@@ -55,12 +59,16 @@ def discover(root: Path) -> Suite:
     """Find and run the suite of a clean tree. Raises SourceError if there is none that passes."""
     python_path = ("src",) if (root / "src").is_dir() else (".",)
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*.py"))
-    test_files = tuple(path for path in files if is_test_file(path))
+    test_files = tuple(path for path in files if is_test_file(path) and _parses(root / path))
     if not test_files:
         raise SourceError(
             f"{root.name}: the source has no test files (test_*.py); choose a package that ships its tests"
         )
-    source_files = tuple(path for path in files if not is_test_file(path) and is_source_file(path, python_path[0]))
+    source_files = tuple(
+        path
+        for path in files
+        if not is_test_file(path) and is_source_file(path, python_path[0]) and _is_utf8(root / path)
+    )
     # unittest starts ten times as fast as pytest; plain functions beside its cases are then not used.
     num_unittest = sum(_is_unittest(root / path) for path in test_files)
     runner = "unittest" if 2 * num_unittest > len(test_files) else "pytest"
@@ -84,9 +92,27 @@ def is_source_file(path: str, python_path: str) -> bool:
     return inside and path not in NOT_MODULES and not NOT_SOURCE & set(folders) and not path.endswith("/conftest.py")
 
 
+def _parses(path: Path) -> bool:
+    """What does not may be meant for another Python, or for tests to read; with it pytest would run none."""
+    try:
+        ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _is_utf8(path: Path) -> bool:
+    """Patches and bugs are text in UTF-8; an older module may declare another encoding."""
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _is_unittest(path: Path) -> bool:
     """True if unittest finds tests in the file and can run them."""
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_bytes())
     imported = {alias.name.split(".")[0] for node in ast.walk(tree) for alias in _imports(node)}
     return "pytest" not in imported and any(isinstance(node, ast.ClassDef) for node in tree.body)
 
@@ -98,23 +124,47 @@ def _imports(node: ast.AST) -> Iterator[ast.alias]:
         yield ast.alias(node.module)
 
 
-def measure(root: Path, runner: str, python_path: tuple[str, ...], test_files: tuple[str, ...]) -> Coverage:
-    """Run the whole suite in a process of its own; the passing tests and the functions that each ran."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "coverage.json"
+def measure(
+    root: Path,
+    runner: str,
+    python_path: tuple[str, ...],
+    test_files: tuple[str, ...],
+    timeout_seconds: float = SUITE_TIMEOUT_SECONDS,
+) -> Coverage:
+    """Run the whole suite in a process of its own; the passing tests and the functions that each ran.
+
+    It runs in a copy, which its tests may write into and remove. Raises SourceError if it does not come to its end.
+    """
+    with tempfile.TemporaryDirectory(prefix="sweyard-suite-", ignore_cleanup_errors=True) as folder:
+        tree = shutil.copytree(root, Path(folder) / "tree" / root.name, symlinks=True)
+        out, log = Path(folder) / "coverage.json", Path(folder) / "log"
         request = {"runner": runner, "python_path": python_path, "tests": test_files, "out": str(out)}
-        done = subprocess.run(
-            [sys.executable, "-m", "sweyard_sandbox.tasks.suite", json.dumps(request)],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=SUITE_TIMEOUT_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        command = [sys.executable, "-m", "sweyard_sandbox.tasks.suite", json.dumps(request)]
+        if not _ends(command, tree, log, timeout_seconds):
+            raise SourceError(
+                f"{root.name}: its tests do not end within {timeout_seconds:g} s; choose a package with a faster suite"
+            )
         if not out.exists():
-            raise SourceError(f"{root.name}: its tests ended their process: {(done.stdout + done.stderr)[-400:]}")
+            said = log.read_bytes()[-SAID_BYTES:].decode(errors="replace").strip()
+            raise SourceError(f"{root.name}: its tests ended their process: {said or 'it said nothing'}")
         return {test: [(path, line) for path, line in ran] for test, ran in json.loads(out.read_text()).items()}
+
+
+def _ends(command: list[str], cwd: Path, log: Path, timeout_seconds: float) -> bool:
+    """Whether the command ends in time. Its session ends with it, so that no test's child lives on."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        process.wait(timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return True
 
 
 class FunctionTracer:

@@ -77,8 +77,12 @@ def verify(work: Work) -> Verdict:
     try:
         return _verify(work, file, clean)
     finally:
-        file.write_bytes(clean.encode())
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        try:
+            file.write_bytes(clean.encode())
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        except FileNotFoundError:  # its tests removed the tree: the next mutation gets a new copy
+            os.chdir(tempfile.gettempdir())
+            _copies.pop(work.root).cleanup()
 
 
 def _verify(work: Work, file: Path, clean: str) -> Verdict:
@@ -105,6 +109,8 @@ def _verify(work: Work, file: Path, clean: str) -> Verdict:
     passed = [test for test in passed if again.get(test) == "passed"]
     if not failed:
         return Verdict(rejected="fails only sometimes")
+    if not file.exists():
+        return Verdict(rejected="removes the package")
     if failure := apply_patch(unified_diff(work.mutation.path, broken, clean)):
         return Verdict(rejected=f"gold patch does not apply: {failure}")
     green = _outcomes(_run(work, (*failed, *passed), detailed=False))
