@@ -31,6 +31,10 @@ class CheckpointError(SweyardError):
     """A checkpoint could not be written; the next life goes on from the one before it."""
 
 
+class CheckpointDamagedError(SweyardError):
+    """A complete checkpoint cannot be read; without it the run goes on from the one before."""
+
+
 class WeightSyncError(SweyardError):
     """An engine did not take new weights, or serves others than those that it was sent."""
 

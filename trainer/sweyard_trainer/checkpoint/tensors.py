@@ -50,7 +50,8 @@ def write_tensors(store: CheckpointStore, name: str, rank: int, staged: Staged, 
 def read_tensors(store: CheckpointStore, name: str, rank: int, model: nn.Module, optimizer: Optimizer | None) -> None:
     """The reverse, into a model and an optimizer of the same kind; a collective call."""
     state = _state(model, optimizer)
-    state_dict_loader.load(state, storage_reader=_reader(store, name))
+    with _first_failure():
+        state_dict_loader.load(state, storage_reader=_reader(store, name))
     optimizers = [] if optimizer is None else [optimizer]
     set_state_dict(model, optimizers, model_state_dict=state["model"], optim_state_dict=state.get("optimizer", {}))
     if store.has(name, _random_file(rank)):  # more ranks than before keep their seeds

@@ -18,6 +18,7 @@ from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
+from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_errors
 from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
@@ -174,9 +175,10 @@ class Learner:
         return [] if self._loaded is None else await asyncio.to_thread(self._checkpoints.read_held, self._loaded)
 
     async def load(self, name: str) -> tuple[int, dict[str, Any]]:
-        """Go back to a complete checkpoint: (step, extra)."""
+        """Go back to a complete checkpoint: (step, extra). Raises CheckpointDamagedError."""
         store = self._checkpoints
-        state = await asyncio.to_thread(store.read_state, name)
+        with typed_damage(store, name):
+            state = await asyncio.to_thread(store.read_state, name)
         self._phase = phase_of(state.phase, self._spec) if state.phase else None
         self._updates = state.updates
         self._loaded = name

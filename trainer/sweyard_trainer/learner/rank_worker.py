@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from sweyard_api.infrastructure import Lora
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.save import CheckpointSave
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.checkpoint.tensors import read_tensors, stage
@@ -170,11 +171,13 @@ class RankWorker:
         return True
 
     def read_checkpoint(self, root: str, name: str, with_optimizer: bool) -> None:
-        """Go back to a checkpoint."""
+        """Go back to a checkpoint. Raises CheckpointDamagedError."""
         self._optimizer = None
         if with_optimizer:
             self.begin_phase()
-        read_tensors(CheckpointStore(root), name, self._rank, self._model, self._optimizer)
+        store = CheckpointStore(root)
+        with typed_damage(store, name):
+            read_tensors(store, name, self._rank, self._model, self._optimizer)
 
     def close(self) -> None:
         """Finish the checkpoint that was begun, leave the process group and free the memory."""

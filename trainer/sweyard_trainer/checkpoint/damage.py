@@ -1,0 +1,38 @@
+"""Reading a checkpoint that is marked complete and is not whole: a disk's fault, or somebody who removed files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pickle import UnpicklingError
+
+import torch
+
+from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.errors import CheckpointDamagedError
+
+_SIGNS = (
+    *(FileNotFoundError, EOFError, UnpicklingError),
+    *(RuntimeError, ValueError, TypeError, LookupError, AssertionError),
+)
+"""What JSON, pickle and PyTorch raise for content that is cut off, altered or gone. A disk that does not answer is
+another matter, which another try may mend."""
+
+
+@contextmanager
+def typed_damage(store: CheckpointStore, name: str) -> Iterator[None]:
+    """Raises CheckpointDamagedError with what removing the checkpoint would cost: that is left to the user."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except _SIGNS as error:
+        said = " ".join(str(error).split()) or "no reason is given"
+        raise CheckpointDamagedError(
+            f"checkpoint {store.place(name)} is damaged ({type(error).__name__}: {said}): remove it, and the run "
+            f"{_without(store, name)}"
+        ) from error
+
+
+def _without(store: CheckpointStore, name: str) -> str:
+    """What a run does that has no checkpoint `name`."""
+    others = [saved.name for saved in store.complete() if saved.name != name]
+    return f"goes on from {others[-1]}" if others else "begins anew"
