@@ -46,8 +46,10 @@ class JsonlSink:
 
     def __init__(self, path: Path, keep_rows: int) -> None:
         """Rows beyond `keep_rows` belong to steps that are lost and will be done again."""
-        rows = path.read_text(encoding="utf-8").splitlines(keepends=True)[:keep_rows] if path.exists() else []
-        path.write_text("".join(rows), encoding="utf-8")
+        rows = path.read_bytes().splitlines(keepends=True)[:keep_rows] if path.exists() else []
+        partial = path.with_suffix(".partial")  # a life that ends here must not take the rows along
+        partial.write_bytes(b"".join(rows))
+        partial.replace(path)
         self._file = path.open("a", encoding="utf-8")
         self.num_rows = len(rows)
 

@@ -89,6 +89,23 @@ def test_a_warm_up_that_goes_on_is_shown_whole(tmp_path: Path) -> None:
     assert shown(tensorboard / "warmup") == {"warmup/loss": [(step, 0.5) for _, step, _ in warmed_up(0.5)]}
 
 
+def test_rows_are_never_taken_from_the_file_that_a_life_finds(tmp_path: Path) -> None:
+    """It may be killed while it drops those of lost steps."""
+    live(tmp_path, ("rl", 1, 1.0), ("rl", 2, 2.0), tensorboard=False)
+    path = tmp_path / "metrics" / "metrics.jsonl"
+    whole = path.read_text()
+    with path.open() as found:
+        assert live(tmp_path, tensorboard=False, keep_rows=1, step=1) == 1
+        assert found.read() == whole
+
+
+def test_a_half_line_or_one_that_is_no_text_is_in_no_ones_way(tmp_path: Path) -> None:
+    live(tmp_path, ("rl", 1, 1.0), tensorboard=False)
+    with (tmp_path / "metrics" / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"phase": "rl", "ste\xff')
+    assert live(tmp_path, ("rl", 2, 2.0), tensorboard=False, keep_rows=1, step=1) == 2
+
+
 def test_tensorboard_is_left_out_on_request(tmp_path: Path) -> None:
     live(tmp_path, ("rl", 1, 1.0), tensorboard=False)
     assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["metrics.jsonl"]
