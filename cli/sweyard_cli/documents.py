@@ -24,7 +24,7 @@ def read_text(file: Path) -> str:
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{file}: is no UTF-8 text") from error
+        raise UserError(f"{file}: is no UTF-8 text: save it as UTF-8") from error
 
 
 def read_documents(file: Path) -> list[dict[str, Any]]:

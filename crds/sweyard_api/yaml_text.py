@@ -140,4 +140,6 @@ def explain(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
         return f"{where}: {_in_words(error.problem or str(error.context), error.problem_mark)}"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"the sign with the number {error.character} at position {error.position} is no text: take it out"
     return " ".join(str(error).split())

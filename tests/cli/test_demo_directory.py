@@ -43,6 +43,31 @@ def test_a_demo_that_cannot_begin_renames_nothing(tmp_path: Path) -> None:
     assert (output / "summary.json").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--cluster", "kind"]], ids=["here", "on a cluster"])
+def test_a_directory_of_something_else_is_neither_renamed_nor_written_into(
+    sweyard: Callable[..., Any], run_file: Path, tmp_path: Path, options: list[str]
+) -> None:
+    output = tmp_path / "work"
+    output.mkdir()
+    (output / "thesis.tex").touch()
+    result = sweyard("demo", "-f", run_file, "--output", output, *options)
+    assert result.exit_code == 2
+    assert [path.name for path in output.iterdir()] == ["thesis.tex"]
+    assert list(tmp_path.glob("work*")) == [output]
+
+
+@pytest.mark.parametrize("found", [[], ["thesis.tex"], ["config.yaml"]], ids=["empty", "work", "a run"])
+def test_the_working_directory_is_not_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in found:
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match="is the working directory or holds what is no run's"):
+        Claim(Path())
+    assert [path.name for path in tmp_path.iterdir()] == found
+
+
 @pytest.mark.parametrize("begun", [False, True], ids=["made ready", "running"])
 def test_a_demo_that_is_running_is_left_alone(tmp_path: Path, begun: bool) -> None:
     """Wherever it runs: on a cluster there is no process here but the demo itself."""

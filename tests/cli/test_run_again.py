@@ -55,3 +55,16 @@ def test_a_directory_that_is_not_there_holds_no_finished_run(tmp_path: Path, run
 def test_a_new_run_is_offered_a_directory_that_is_free(tmp_path: Path) -> None:
     (tmp_path / "tiny-2").mkdir()
     assert free_neighbour(tmp_path / "tiny") == tmp_path / "tiny-3"
+
+
+def test_a_run_in_the_working_directory_is_offered_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert free_neighbour(Path()) == tmp_path.with_name(f"{tmp_path.name}-2")
+
+
+def test_a_run_whose_config_is_no_text_is_another_one(make_run: Callable[..., Path], run_file: Path) -> None:
+    directory = make_run()
+    (directory / "config.yaml").write_bytes(b"\xff\xfe")
+    assert not is_finished(document_of(run_file), directory)

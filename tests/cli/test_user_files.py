@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ BAD_FILES = {
     "is missing": (None, "No such file"),
     "is empty": (b"", "the file is empty"),
     "is no text": (b"\xff\xfe\x00", "no UTF-8"),
+    "holds a control character": (b"a: \x00", "the sign with the number 0 at position 3 is no text"),
     "is no YAML": (b"a: [", "YAML"),
     "holds another kind": (
         b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}',
@@ -81,6 +83,14 @@ def test_a_valid_file_is_said_to_be(sweyard: Sweyard, run_file: Path) -> None:
     result = sweyard("validate", "-f", run_file)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"kubectl apply -f {run_file}, or without a cluster: {program()} run -f {run_file}" in result.stdout
+
+
+def test_a_command_to_be_pasted_is_read_by_a_shell_as_it_is_meant(sweyard: Sweyard, tmp_path: Path) -> None:
+    file = tmp_path / "my runs" / "it's $one.yaml"
+    file.parent.mkdir()
+    file.write_text(json.dumps(DOCUMENT))
+    told = sweyard("validate", "-f", file).stdout.rpartition("without a cluster: ")[2]
+    assert shlex.split(told) == [program(), "run", "-f", str(file)]
 
 
 POOL = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "a"}, "spec": {"replicas": 1}}

@@ -42,9 +42,10 @@ def test_another_config_is_refused_with_the_fields_that_differ(tmp_path: Path, p
     assert (tmp_path / "run" / CONFIG_FILE).read_text() == before
 
 
-def test_a_damaged_config_is_another_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"a: [", b"\xff\xfe"], ids=["empty", "cut off", "no text"])
+def test_a_damaged_config_is_another_one(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
-    (tmp_path / "run" / CONFIG_FILE).write_text("a: [")
+    (tmp_path / "run" / CONFIG_FILE).write_bytes(content)
     assert "another config: choose" in refusal(tmp_path / "run", OutputTakenError)
 
 

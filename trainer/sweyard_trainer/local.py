@@ -114,7 +114,7 @@ def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
     """Write the resolved config, once; another one there means another run, unless that never had a model."""
     output.mkdir(parents=True, exist_ok=True)
     path, text = output / CONFIG_FILE, dump_config(spec)
-    if _is_begun(output) and path.exists() and (known := path.read_text(encoding="utf-8")) != text:
+    if _is_begun(output) and path.exists() and (known := path.read_text("utf-8", "replace")) != text:
         raise OutputTakenError(
             f"{output} holds a run with another config{_differing(known, text)}: choose another --output, or remove it"
         )
@@ -131,9 +131,12 @@ def _is_begun(output: Path) -> bool:
 def _differing(known: str, asked: str) -> str:
     """` (steps was 6 and is 99, ...)`; nothing where the file there is no config."""
     try:
-        found = list(differences(load_document(known), load_document(asked)))
+        before = load_document(known)
     except YAMLError:
         return ""
+    if not isinstance(before, dict):
+        return ""
+    found = list(differences(before, load_document(asked)))
     more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
     return f" ({', '.join(found[:SHOWN_DIFFERENCES])}{more})" if found else ""
 

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+from yaml import YAMLError
+
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
@@ -147,7 +150,10 @@ def _read_config(directory: Path) -> TrainingRunSpec:
         raise ReplayError(f"{directory} has no {CONFIG_FILE}: give the directory of a run, with its config in it")
     if not (directory / "model").is_dir():
         raise ReplayError(f"{directory} has no model/, where a run keeps its initial weights")
-    return load_config(path.read_text(encoding="utf-8"))
+    try:
+        return load_config(path.read_text(encoding="utf-8"))
+    except (YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise ReplayError(f"{path} holds no config of a run: it is damaged, or another program's") from error
 
 
 def _link_what_is_read(directory: Path, beginning: Beginning, scratch: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 
@@ -75,7 +75,7 @@ def demo_command(cluster: Cluster, file: Path, output: Path, registry: str) -> s
         words = ["make demo", *([f"CLUSTER={cluster}"] if cluster is not Cluster.NONE else [])]
         return " ".join([*words, *([f"REGISTRY={shlex.quote(registry)}"] if registry else [])])
     options = ["--cluster", cluster.value, "--file", str(file), "--output", str(output)]
-    return f"{program()} {shlex.join(['demo', *options, *(['--registry', registry] if registry else [])])}"
+    return call("demo", *options, *(["--registry", registry] if registry else []))
 
 
 def check_choice(cluster: Cluster, output: Path, registry: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_api.validate import validate_document
 from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_weights
 from sweyard_cli.console import make_console
@@ -123,7 +123,8 @@ def find_model(weights: Path, exports: Path) -> Path:
         return weights
     if (weights / ADAPTER_CONFIG).is_file():
         raise UserError(
-            f"--weights {weights} holds an adapter alone: give the run that it is from, or `{program()} export --merge`"
+            f"--weights {weights} holds an adapter alone: give the run that it is from, or use "
+            f"`{call('export', '--merge')}`"
         )
     if not (weights / CONFIG_FILE).is_file():
         raise UserError(f"--weights {weights} has neither config.json nor {CONFIG_FILE}; {WEIGHTS}")
@@ -146,7 +147,7 @@ def write_document(document: Mapping[str, Any], output: Path) -> Path:
 def next_command(file: Path, weights: Path | None, output: Path, attempts: int) -> tuple[str, str]:
     """(command, what it does)."""
     if attempts == 1:
-        chosen = f" --weights {weights}" if weights else ""
-        command = f"{program()} eval -f {file}{chosen} --attempts 8 --output DIR"
+        chosen = ["--weights", weights] if weights else []
+        command = call("eval", "-f", file, *chosen, "--attempts", 8, "--output", "DIR")
         return command, "pass@k, and best@k by a verifier that chooses"
-    return f"{program()} rollouts list {output}", "its attempts, to be read one by one"
+    return call("rollouts", "list", output), "its attempts, to be read one by one"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def export(
     if (to / ADAPTER_CONFIG).exists():
         typer.echo(f"next    vllm serve BASE --enable-lora --lora-modules policy={to}   # BASE: what it was trained on")
     else:
-        typer.echo(f"next    {program()} eval -f FILE --weights {to}   # what it solves of FILE's held-out tasks")
+        typer.echo(f"next    {call('eval', '-f', 'FILE', '--weights', to)}   # what it solves of FILE's held-out tasks")
 
 
 def choose_weights(

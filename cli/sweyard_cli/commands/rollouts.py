@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 
@@ -89,7 +89,7 @@ def show(
     with told_in_a_sentence():
         path = find_attempt(rollout_files(directory), attempt_id)
         if path is None:
-            all_of_them = f"`{program()} rollouts list {directory}` lists all"
+            all_of_them = f"`{call('rollouts', 'list', directory)}` lists all"
             raise UserError(f"{directory} holds no attempt {attempt_id}; {all_of_them}")
         lines = list(attempt_lines(read_row(path, attempt_id, COLUMNS)))
         if tokens:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sweyard_api.cache_root import dataset_directories
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_api.resolve import resolve
 from sweyard_cli.asked_run import AskedRun, ask
 from sweyard_cli.commands.options import FileOption, NamespaceOption
@@ -76,7 +76,7 @@ def _run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: boo
     command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output)
     if not watch:
-        console.print(f"started as process {process.popen.pid}; to follow it: {program()} watch --output {output}")
+        console.print(f"started as process {process.popen.pid}; to follow it: {call('watch', '--output', output)}")
         return
     console.print(f"output in {output}, log in {process.log}", markup=False)
     after = cluster_commands(file, resolve(document["spec"]), (*datasets, *dataset_directories(os.environ)))
@@ -93,7 +93,7 @@ def _run_on_cluster(document: dict[str, Any], namespace: str | None, *, watch: b
     console.print(apply_run(connection, document), markup=False)
     if watch:
         raise typer.Exit(follow_run(connection, name, console))
-    console.print(f"to follow it: {program()} watch {name} -n {connection.namespace}")
+    console.print(f"to follow it: {call('watch', name, '-n', connection.namespace)}")
 
 
 def choose_namespace(document: dict[str, Any], asked: str | None) -> str | None:

@@ -1,7 +1,6 @@
 """sweyard tasks make."""
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperOption
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.errors import UserError, interrupted_making
 from sweyard_cli.groups import FlagCommand
 
@@ -108,4 +107,4 @@ def make(
     except SourceError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt as interrupt:
-        raise interrupted_making(f"{program()} {shlex.join(sys.argv[1:])}") from interrupt
+        raise interrupted_making(call(*sys.argv[1:])) from interrupt

@@ -1,5 +1,6 @@
 """sweyard validate."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import typer
 
 from sweyard_api.infrastructure import GPU_RESOURCE
 from sweyard_api.kinds import TRAINING_RUN
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_api.recorded import recorded_paths
 from sweyard_api.resolve import resolve
 from sweyard_api.validate import document_name, is_ours, validate_text
@@ -48,11 +49,11 @@ def warnings(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def next_commands(file: Path, documents: Sequence[Mapping[str, Any]]) -> str:
     """What can be done with a valid file: a single TrainingRun may also run without a cluster."""
-    apply = f"kubectl apply -f {file}"
+    apply = f"kubectl apply -f {shlex.quote(str(file))}"
     if len(documents) != 1 or documents[0]["kind"] != TRAINING_RUN.name:
         return apply
     where = "on a machine with its GPUs" if needs_gpus(documents[0]["spec"]) else "without a cluster"
-    return f"{apply}, or {where}: {program()} run -f {file}"
+    return f"{apply}, or {where}: {call('run', '-f', file)}"
 
 
 def needs_gpus(spec: Mapping[str, Any]) -> bool:

@@ -6,9 +6,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import LOCK_FILE, is_locked, lock
+from sweyard_cli.local.trainer_process import PROGRESS_FILE
+from sweyard_cli.results.files import CONFIG_FILE
+
+RUN_FILES = (CONFIG_FILE, PROGRESS_FILE, "summary.json")
+
+
+def may_be_taken(output: Path) -> bool:
+    """Whether what is there, which a demo renames, is nothing but an earlier run."""
+    if not output.exists():
+        return True
+    if output.resolve() == Path.cwd():
+        return False
+    return not any(output.iterdir()) or any((output / name).exists() for name in (LOCK_FILE, *RUN_FILES))
 
 
 class Claim:
@@ -18,8 +31,13 @@ class Claim:
     """
 
     def __init__(self, output: Path) -> None:
-        """Raises UserError if a demo is running in `output`."""
+        """Raises UserError if a demo is running in `output`, or if it is not a demo's to rename."""
         self._output = output
+        if not may_be_taken(output):
+            raise UserError(
+                f"--output {output} is the working directory or holds what is no run's, and a demo renames what it "
+                "finds there: name another directory"
+            )
         self._held = ExitStack()
         self._lock()
 
@@ -46,6 +64,6 @@ class Claim:
         if is_locked(self._output):
             raise UserError(
                 f"{self._output}: a demo is running here, or on a cluster for this directory; wait for its end or stop "
-                f"it; one without a cluster is shown by `{program()} watch --output {self._output}`"
+                f"it; one without a cluster is shown by `{call('watch', '--output', self._output)}`"
             )
         self._held.enter_context(lock(self._output))

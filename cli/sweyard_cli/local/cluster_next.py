@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_api.training_run import TrainingRunSpec
 
 
@@ -15,7 +15,7 @@ def cluster_commands(file: Path, spec: TrainingRunSpec, directories: Sequence[Pa
     commands = []
     for name in dict.fromkeys(source.dataset for source in sources if "/" not in source.dataset):
         if folder := next((base / name for base in directories if (base / name / TASKS_FILE).exists()), None):
-            push = f"{program()} tasks push {folder} --name {name} --images images.json"
+            push = call("tasks", "push", folder, "--name", name, "--images", "images.json")
             meaning = f"its tasks on a cluster, first; images.json names an image of each folder in {folder / 'images'}"
             commands.append((push, meaning))
-    return [*commands, (f"{program()} run -f {file} --cluster", "the same file on a cluster with the operator")]
+    return [*commands, (call("run", "-f", file, "--cluster"), "the same file on a cluster with the operator")]

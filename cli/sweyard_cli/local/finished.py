@@ -21,7 +21,7 @@ def is_finished(document: dict[str, Any], output: Path) -> bool:
         return False
     if read_json(output / PROGRESS_FILE).get("phase") != "finished":
         return False
-    return config.read_text(encoding="utf-8") == dump_config(resolve(document["spec"]))
+    return config.read_bytes() == dump_config(resolve(document["spec"])).encode()
 
 
 def show_finished(file: Path, output: Path, console: Console) -> None:
@@ -32,4 +32,5 @@ def show_finished(file: Path, output: Path, console: Console) -> None:
 
 def free_neighbour(output: Path) -> Path:
     """`output-2`, or the next number that is not taken."""
+    output = output if output.name.strip(".") else output.resolve()  # `.` has no name to add a number to
     return next(path for number in count(2) if not (path := output.with_name(f"{output.name}-{number}")).exists())

@@ -7,7 +7,7 @@ import fcntl
 from pathlib import Path
 from typing import IO
 
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 
 LOCK_FILE = "run.lock"
@@ -19,7 +19,7 @@ def lock(output: Path) -> IO[bytes]:
     if not _acquire(file):
         file.close()
         raise UserError(
-            f"{output}: another process is at work on this run; look at it with `{program()} watch --output {output}`"
+            f"{output}: another process is at work on this run; look at it with `{call('watch', '--output', output)}`"
         )
     return file
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
-from sweyard_api.program import program
+from sweyard_api.program import call
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.position import last_position
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, stopped_with
@@ -20,7 +20,7 @@ POLL_SECONDS = 1.0
 
 def run_command(file: Path, output: Path) -> str:
     """What starts a run, or goes on with it."""
-    return f"{program()} run -f {file} --output {output}"
+    return call("run", "-f", file, "--output", output)
 
 
 def stopped_and_how_to_go_on(file: Path, output: Path) -> str:

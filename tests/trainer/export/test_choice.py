@@ -138,3 +138,10 @@ def test_sources_of_which_nothing_was_graded_have_no_say() -> None:
         2: 0.5
     }
     assert scores_by_step({"final": solved(0.5)}, None) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"a: [", b"a: 1", b"\xff\xfe"], ids=["empty", "cut off", "other", "no text"])
+def test_a_config_that_is_damaged_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.yaml").write_bytes(content)
+    with pytest.raises(ExportError, match=r"config.yaml holds no config of a run: it is damaged"):
+        read_config(tmp_path)

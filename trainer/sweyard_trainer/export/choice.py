@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+from yaml import YAMLError
+
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
@@ -39,7 +42,10 @@ def read_config(run: Path) -> TrainingRunSpec:
             f"{run} has no {CONFIG_FILE}: is it the directory of a run? That of one on a cluster comes from "
             f"kubectl get configmap RUN-config -o jsonpath='{{.data.config\\.yaml}}' >{path}"
         )
-    return load_config(path.read_text(encoding="utf-8"))
+    try:
+        return load_config(path.read_text(encoding="utf-8"))
+    except (YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise ExportError(f"{path} holds no config of a run: it is damaged, or another program's") from error
 
 
 class RunWeights:
