@@ -1,6 +1,7 @@
 # `make` prints what there is. Everything is made inside the checkout and its cache ($(CACHE)).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+HOME ?= $(shell echo ~)
 CACHE ?= $(or $(SWEYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sweyard)
 CLUSTER ?= none
 VENV := .venv
@@ -129,5 +130,7 @@ clean-cache: ## Remove the cache, ~/.cache/sweyard, and the Python environment, 
 	@if ls "$(CACHE)"/clusters/*/cluster.json >/dev/null 2>&1 && [ ! -x $(PY) ]; then \
 		echo "a native cluster uses the cache: make clean-cluster first"; exit 1; fi
 	@if [ -d "$(CACHE)" ] && [ -x $(PY) ]; then $(PY) -m sweyard_cluster down --all; fi
+	@case "$(CURDIR)/ $(HOME)/" in "$(CACHE:%/=%)"/*|*" $(CACHE:%/=%)"/*) \
+		echo "$(CACHE) holds more than the cache: remove by hand what is no longer needed"; exit 1;; esac
 	@if grep -qs " $(CACHE)/" /proc/mounts; then echo "something is still mounted below $(CACHE)"; exit 1; fi
 	rm -rf "$(CACHE)" $(VENV)

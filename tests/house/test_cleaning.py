@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 
 
-def make(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def make(
+    folder: Path, *arguments: str, cache: str | None = None, without: tuple[str, ...] = ()
+) -> "subprocess.CompletedProcess[str]":
     shutil.copy(CHECKOUT / "Makefile", folder)
-    command = ["make", *arguments, f"CACHE={folder / 'cache'}"]
+    command = ["make", *arguments, *([] if without else [f"CACHE={cache or folder / 'cache'}"])]
     # What the make that runs the tests hands on is not for this one.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-    }
+    unset = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", *without)
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -44,6 +46,21 @@ def test_a_cache_that_a_cluster_uses_stays(tmp_path: Path, cache: Path) -> None:
     assert done.returncode != 0
     assert "make clean-cluster first" in done.stdout
     assert cache.exists()
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_cache_that_holds_the_checkout_stays(tmp_path: Path, end: str) -> None:
+    checkout = tmp_path / "src" / "sweyard"
+    checkout.mkdir(parents=True)
+    done = make(checkout, "clean-cache", cache=f"{tmp_path}{end}")
+    assert done.returncode != 0
+    assert "holds more than the cache" in done.stdout
+    assert checkout.exists()
+
+
+def test_without_a_home_in_the_environment_the_cache_is_in_the_users(tmp_path: Path) -> None:
+    told = make(tmp_path, "-n", "clean-cache", without=("HOME", "XDG_CACHE_HOME", "SWEYARD_CACHE")).stdout
+    assert f'rm -rf "{pwd.getpwuid(os.getuid()).pw_dir}/.cache/sweyard" .venv' in told
 
 
 def test_the_list_of_targets_holds_no_variable(tmp_path: Path) -> None:
