@@ -110,11 +110,20 @@ def _download(requirement: str, cache: Path, folder: Path) -> Path:
         command = [*pip_command(cache), "download", *options, requirement]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SourceError(
-                f"package {requirement}: pip found no usable source archive: {done.stderr.strip()[-400:]}"
-            )
+            raise SourceError(f"package {requirement}: {_why(done.stderr)}")
         archives = list(folder.glob("*.tar.gz")) + list(folder.glob("*.zip"))
     return archives[0]
+
+
+def _why(said: str) -> str:
+    """What pip's many lines come to: where the index does not answer, pip says at the end that there is no package."""
+    if broken := re.search(r"connection broken by '(\w+)", said):
+        return (
+            f"the package index does not answer ({broken[1]}); check the network and HTTPS_PROXY, or name another "
+            "index by PIP_INDEX_URL"
+        )
+    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
+    return f"pip found no usable source archive: {(errors or [said.strip()])[-1][-400:]}"
 
 
 def pip_command(cache: Path) -> list[str]:
