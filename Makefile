@@ -31,6 +31,7 @@ $(CACHE)/uv/bin/uv:
 # Compiled once here: pods have the environment read-only, and where Python may write no bytecode each process would
 # compile anew what it imports, which triples the start of an engine.
 $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
+	@if [ -L $(VENV) ]; then echo "$(VENV) is a link, and what it leads to would be cleared: remove the link"; exit 1; fi
 	@echo "== Python environment in $(VENV): about 2 minutes and 7 GB the first time, seconds afterwards"
 	$(UV) venv --quiet --clear --python '>=3.11,<3.14' $(VENV)
 	$(UV) pip sync --quiet --compile-bytecode --python $(PY) requirements/dev.txt

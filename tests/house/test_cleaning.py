@@ -58,6 +58,19 @@ def test_a_cache_that_holds_the_checkout_stays(tmp_path: Path, end: str) -> None
     assert checkout.exists()
 
 
+def test_an_environment_that_is_linked_is_another_checkouts_and_is_not_cleared(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    (ours / "requirements").mkdir(parents=True)
+    for name in ("pyproject.toml", "requirements/dev.txt"):
+        (ours / name).touch()
+    (ours / ".venv").symlink_to(theirs)
+    done = make(ours, "venv", "UV=/bin/true")
+    assert done.returncode != 0
+    assert ".venv is a link" in done.stdout
+    assert list(theirs.iterdir()) == []
+
+
 def test_without_a_home_in_the_environment_the_cache_is_in_the_users(tmp_path: Path) -> None:
     told = make(tmp_path, "-n", "clean-cache", without=("HOME", "XDG_CACHE_HOME", "SWEYARD_CACHE")).stdout
     assert f'rm -rf "{pwd.getpwuid(os.getuid()).pw_dir}/.cache/sweyard" .venv' in told
