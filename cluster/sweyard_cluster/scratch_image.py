@@ -47,8 +47,17 @@ class Image:
         return Blob(MANIFEST, json.dumps(text).encode())
 
 
-def scratch_image(files: Mapping[str, Path], entrypoint: Sequence[str], architecture: str = "amd64") -> Image:
-    """An image with `files` (path inside to source), executable and owned by root; the same input, the same digest."""
+def scratch_image(
+    files: Mapping[str, Path],
+    entrypoint: Sequence[str],
+    architecture: str = "amd64",
+    *,
+    links: Mapping[str, str] | None = None,
+) -> Image:
+    """An image with `files` (path inside to source), executable and owned by root, and `links` (path inside to target).
+
+    The same input gives the same digest.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for inside, source in sorted(files.items()):
@@ -56,6 +65,10 @@ def scratch_image(files: Mapping[str, Path], entrypoint: Sequence[str], architec
             entry = tarfile.TarInfo(inside.lstrip("/"))
             entry.size, entry.mode = len(content), 0o755
             archive.addfile(entry, io.BytesIO(content))
+        for inside, target in sorted((links or {}).items()):
+            entry = tarfile.TarInfo(inside.lstrip("/"))
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            archive.addfile(entry)
     layer = Blob(LAYER, buffer.getvalue())
     config = {
         "architecture": architecture,

@@ -1,6 +1,6 @@
 """The `sandbox` and `runtime` fixtures of the contract: one parameter for each runtime that has a real shell.
 
-test_every_runtime.py adds the fake, which has none.
+test_every_runtime.py adds the fake, which has none, and pods whose image is busybox alone.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.sandbox.contract.busybox_image import push_busybox_image
 from tests.sandbox.contract.host_image import import_host_image, push_host_image
 from tests.sandbox.contract.pod_stock import PodStock, fresh_namespace
 from tests.sandbox.pool_object import make_pool
@@ -29,6 +30,8 @@ RUNTIMES = [
     pytest.param("kubernetes", id="kubernetes", marks=pytest.mark.kubelet),
     pytest.param("docker", id="docker", marks=pytest.mark.docker),
 ]
+STOCKS = {"kubernetes": "stock", "busybox": "busybox_stock"}
+"""Runtime to the fixture that makes its pods."""
 POOL = "contract"
 
 
@@ -54,6 +57,13 @@ def stock(cluster: TestCluster) -> Iterator[PodStock]:
 
 
 @pytest.fixture(scope="session")
+def busybox_stock(cluster: TestCluster, stock: PodStock) -> PodStock:
+    """Pods of the same pool whose image has busybox and nothing else."""
+    image = push_busybox_image(cluster.tool.spec(cluster.name).addresses.registry)
+    return PodStock(cluster, stock.namespace, stock.pool, image, prefix="busybox")
+
+
+@pytest.fixture(scope="session")
 def docker_image() -> str:
     """In an engine that answers: `make test-docker` asks for it."""
     return import_host_image()
@@ -66,8 +76,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def image(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    if kind == "kubernetes":
-        return str(request.getfixturevalue("stock").image)
+    if kind in STOCKS:
+        return str(request.getfixturevalue(STOCKS[kind]).image)
     if kind == "docker":
         return str(request.getfixturevalue("docker_image"))
     tree = tmp_path / "image"
@@ -78,8 +88,8 @@ def image(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def runtime(kind: str, image: str, request: pytest.FixtureRequest) -> AsyncIterator[Runtime]:
-    if kind == "kubernetes":
-        stock: PodStock = request.getfixturevalue("stock")
+    if kind in STOCKS:
+        stock: PodStock = request.getfixturevalue(STOCKS[kind])
         made: Runtime = StockedRuntime(await connect(stock), stock)
     elif kind == "docker":
         made = DockerRuntime()
@@ -109,4 +119,4 @@ async def sandbox(runtime: Runtime, image: str) -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def is_root(kind: str) -> bool:
-    return kind in ("kubernetes", "docker") or os.geteuid() == 0
+    return kind in (*STOCKS, "docker") or os.geteuid() == 0

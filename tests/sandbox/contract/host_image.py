@@ -12,8 +12,8 @@ _TOOLS = """
 cat chmod cut date dd dirname echo env false git grep head id kill ls mkdir mkfifo mktemp mv nohup ps pwd rm sed seq
 setpriv setsid sh sleep sort stat tail tee touch tr true wc yes
 """
-_PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-_GROUP = "root:x:0:\nnogroup:x:65534:\n"
+PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+GROUP = "root:x:0:\nnogroup:x:65534:\n"
 
 
 def push_host_image(registry: str) -> str:
@@ -33,7 +33,7 @@ def import_host_image() -> str:
 def host_image() -> Image:
     """Of the tools that the contract's commands call."""
     with tempfile.TemporaryDirectory() as directory:
-        texts = {"/etc/passwd": _PASSWD, "/etc/group": _GROUP, "/testbed/a.txt": "hello\n", "/tmp/.keep": ""}
+        texts = {"/etc/passwd": PASSWD, "/etc/group": GROUP, "/testbed/a.txt": "hello\n", "/tmp/.keep": ""}
         # With the cache of libraries, as real images have it; without, every program start searches for its own.
         files = {"/etc/ld.so.cache": Path("/etc/ld.so.cache"), **dict(collect_files())}
         for number, (inside, text) in enumerate(texts.items()):

@@ -16,12 +16,15 @@ CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 class PodStock:
     """Makes pods a batch at a time, so that few tests wait for one."""
 
-    def __init__(self, cluster: TestCluster, namespace: str, pool: str, image: str, batch: int = 12) -> None:
+    def __init__(
+        self, cluster: TestCluster, namespace: str, pool: str, image: str, batch: int = 12, prefix: str = ""
+    ) -> None:
         self.cluster = cluster
         self.namespace = namespace
         self.pool = pool
         self.image = image
         self._batch = batch
+        self._prefix = prefix or pool
         self._free = 0
         self._number = 0
         self._lock = threading.Lock()
@@ -66,7 +69,7 @@ class PodStock:
 
     def _next_name(self) -> str:
         self._number += 1
-        return f"{self.pool}-{self._number}"
+        return f"{self._prefix}-{self._number}"
 
 
 @contextmanager

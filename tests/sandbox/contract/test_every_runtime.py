@@ -13,7 +13,10 @@ from sweyard_sandbox.runtime import Runtime, Sandbox
 ALL_BYTES = bytes(range(256)) * 40
 
 
-@pytest.fixture(params=[*RUNTIMES, pytest.param("fake", id="fake")])
+BUSYBOX = pytest.param("busybox", id="busybox", marks=pytest.mark.kubelet)
+
+
+@pytest.fixture(params=[*RUNTIMES, BUSYBOX, pytest.param("fake", id="fake")])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
