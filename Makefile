@@ -1,5 +1,6 @@
 # `make` prints what there is. Everything is made inside the checkout and its cache ($(CACHE)).
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 HOME ?= $(shell echo ~)
 CACHE ?= $(or $(SWEYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sweyard)
@@ -14,6 +15,8 @@ export MYPY_CACHE_DIR := $(CACHE)/mypy
 # Else each process compiles anew what it imports of ours, and pytest what it rewrites: two seconds a start.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -p tests.strict_skips -p tests.marked_files
+# Of suites that run together each line is whole, and begins with its target.
+NAMED = $(if $(TOGETHER),2>&1 | sed -u 's/^/[$@] /')
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
 
@@ -60,33 +63,33 @@ fmt: venv ## Format and mend what can be mended
 
 .PHONY: test
 test: tell-test lint ## All tests (Linux, root)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-kubelet test-fast test-apiserver test-vllm test-docker
+	@$(MAKE) --no-print-directory --jobs=2 TOGETHER=1 test-kubelet test-fast test-apiserver test-vllm test-docker
 	@echo "all tests passed"
 
 .PHONY: tell-test
 tell-test:
 	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 17 afterwards, on two cores"
-	@echo "== two suites run at a time, since those on clusters wait for pods; each is shown when it ends"
+	@echo "== two suites run at a time, since those on clusters wait for pods; each line says whose it is"
 
 .PHONY: test-fast
 test-fast: venv ## Unit and property tests: no cluster (root: some mount a small disk)
-	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)" tests/trainer tests
+	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)" tests/trainer tests $(NAMED)
 
 .PHONY: test-apiserver
 test-apiserver: venv ## Tests against a real API server (built and started by them)
-	$(PYTEST) -n 2 --dist loadgroup -q --only-marked apiserver -m "apiserver and not (slow or kubelet)"
+	$(PYTEST) -n 2 --dist loadgroup -q --only-marked apiserver -m "apiserver and not (slow or kubelet)" $(NAMED)
 
 .PHONY: test-kubelet
 test-kubelet: venv ## Tests on a real one-node cluster (built and started by them; Linux, root)
-	$(PYTEST) -n 2 --dist loadgroup -q --only-marked kubelet -m "kubelet and not slow"
+	$(PYTEST) -n 2 --dist loadgroup -q --only-marked kubelet -m "kubelet and not slow" $(NAMED)
 
 .PHONY: test-vllm
 test-vllm: venv ## Tests against a real vLLM server on CPU
-	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)"
+	$(PYTEST) -n 2 --dist loadfile -q --only-marked vllm -m "vllm and not (slow or kubelet)" $(NAMED)
 
 .PHONY: test-docker
 test-docker: venv ## Tests of sandboxes in Docker, where an engine answers
-	@if docker version >/dev/null 2>&1; then $(PYTEST) -q --only-marked docker -m docker; \
+	@if docker version >/dev/null 2>&1; then $(PYTEST) -q --only-marked docker -m docker $(NAMED); \
 	else echo "no Docker engine answers: sandboxes in Docker are not tested"; fi
 
 .PHONY: prove
