@@ -246,12 +246,13 @@ def test_supervised_run_holds_a_trainer_and_nothing_else(lab: Lab) -> None:
 def test_evaluation_asks_for_no_accelerator_beside_its_engines(lab: Lab) -> None:
     lab.make_dataset()
     gpus = {"limits": {"nvidia.com/gpu": "8", "memory": "1Gi"}}
-    lab.apply_run(mode="eval", tasks={"eval": [{"dataset": "tiny"}]}, trainer={"replicas": 2, "resources": gpus})
+    measured = {"mode": "eval", "model": {"name": "some/model"}, "tasks": {"eval": [{"dataset": "tiny"}]}}
+    lab.apply_run(**measured, trainer={"replicas": 2, "resources": gpus})
     lab.serve()
     lab.become(lab.trainer_pod(0), RUNNING)
     lab.until("it runs with one pod", lambda: lab.phase() == "Running")
     (container,) = lab.get("job", "demo-trainer-0")["spec"]["template"]["spec"]["containers"]
-    assert container["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}
+    assert container["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
 
 
 def test_users_fault_ends_the_run_with_the_trainers_sentence(lab: Lab) -> None:

@@ -4,6 +4,8 @@ import os
 import subprocess
 import tarfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from sweyard_sandbox.tasks.make import Journal
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
 from sweyard_sandbox.tasks.source import SourceError, copy_repository, fetch_package
 from sweyard_sandbox.tasks.suite import discover, measure
-from sweyard_sandbox.tasks.verify import Verdict, Work, verify
+from sweyard_sandbox.tasks.verify import Verdict, Work, prepare_worker, verify
 
 
 def archive_of(cache: Path, content: bytes, name: str = "six-1.0.tar.gz") -> Path:
@@ -141,10 +143,8 @@ def mutation_to(root: Path, function: str, new: str) -> Mutation:
     return next(each for each in found if (each.function, each.new) == (function, new))
 
 
-def test_a_bug_with_which_tests_remove_the_tree_costs_the_next_one_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_bug_with_which_tests_remove_the_tree_costs_the_next_one_nothing(tmp_path: Path) -> None:
+    """In a process of its own, as bugs are: tests get little memory, and this one may have taken more already."""
     removes = """
 import os, shutil
 from gauge.core import clamp, first
@@ -159,8 +159,11 @@ def test_first():
     root = write_repository(tmp_path / "gauge", "gauge", removes)
     tests = tuple(f"tests/test_core.py::test_{name}" for name in ("clamp", "first"))
     one, other = mutation_to(root, "clamp", "<"), mutation_to(root, "first", "is")
-    assert verify(Work(root, "pytest", (".",), one, tests)).rejected
-    assert verify(Work(root, "pytest", (".",), other, tests)).failures
+    with ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=prepare_worker, initargs=("pytest", str(tmp_path))
+    ) as worker:
+        assert worker.submit(verify, Work(root, "pytest", (".",), one, tests)).result().rejected
+        assert worker.submit(verify, Work(root, "pytest", (".",), other, tests)).result().failures
 
 
 def test_a_line_of_the_journal_that_was_never_written_costs_its_verdict_alone(tmp_path: Path) -> None:
