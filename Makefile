@@ -68,7 +68,7 @@ test: tell-test lint ## All tests (Linux, root)
 
 .PHONY: tell-test
 tell-test:
-	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 17 afterwards, on two cores"
+	@echo "== all tests: about 40 minutes the first time, which builds a Kubernetes from source; 25 afterwards, on two cores"
 	@echo "== two suites run at a time, since those on clusters wait for pods; each line says whose it is"
 
 .PHONY: test-fast

@@ -110,7 +110,7 @@ RECIPES = (
         "github.com/coredns/coredns",
         {"coredns": f"{OURS}/coredns/coredns"},
         version_commands={"coredns": ("-version",)},
-        cold_seconds=270,
+        cold_seconds=90,
     ),
     Recipe(
         "kwok",

@@ -54,7 +54,7 @@ def test_what_needs_no_build_needs_no_go(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["helm"], "Building helm from source, once: up to 2 minutes with"),
         (["pause"], "Building pause from source, once: up to a minute with"),
-        ([*GROUPS["control-plane"], *GROUPS["node"]], "Building 13 programs from source, once: up to 16 minutes with"),
+        ([*GROUPS["control-plane"], *GROUPS["node"]], "Building 13 programs from source, once: up to 13 minutes with"),
     ],
     ids=["one", "a short one", "a cluster"],
 )
