@@ -128,3 +128,11 @@ def test_export_refuses_two_choices_and_a_directory_that_is_there(
     result = sweyard("export", run, "--to", tmp_path / "to")
     assert (result.exit_code, "holds neither a checkpoint nor weights" in result.stderr) == (2, True)
     assert not (tmp_path / "to").exists()
+
+
+def test_a_run_that_learns_from_recordings_is_evaluated_without_them(tmp_path: Path) -> None:
+    spec = {"mode": "sft", "sft": {"datasets": ["chats.jsonl"]}, "tasks": {"eval": [{"dataset": "tiny"}]}}
+    document = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": "x"}, "spec": spec}
+    changed = evaluation_of(document, Path("run.yaml"), attempts=None, model=tmp_path)["spec"]
+    assert changed["mode"] == "eval"
+    assert "sft" not in changed

@@ -104,7 +104,7 @@ def evaluation_of(
     document: Mapping[str, Any], file: Path, *, attempts: int | None, model: Path | None
 ) -> dict[str, Any]:
     """The run that only evaluates. Raises UserError, for example without held-out tasks."""
-    spec = {**document["spec"], "mode": "eval"}
+    spec = {name: value for name, value in document["spec"].items() if name != "sft"} | {"mode": "eval"}
     if attempts is not None:
         spec["evaluation"] = {**(spec.get("evaluation") or {}), "attempts": attempts}
     if model is not None:
