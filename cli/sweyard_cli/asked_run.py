@@ -35,10 +35,7 @@ class AskedRun:
         """A file that holds it: the one that it was read from, or one in `output`."""
         if not self.is_changed:
             return self.file
-        output.mkdir(parents=True, exist_ok=True)
-        file = output / CHANGED_FILE
-        file.write_text(yaml.safe_dump(self.document, sort_keys=False), encoding="utf-8")
-        return file
+        return write_document(self.document, output)
 
 
 def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Mapping[str, str]) -> AskedRun:
@@ -55,3 +52,11 @@ def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Ma
         raise UserError("\n".join(f"{file}: {problem}{changes}" for problem in problems))
     output = Path(found.output) if found.output else RUNS / name
     return AskedRun(asked, file, asked != document, output, found.told)
+
+
+def write_document(document: Mapping[str, Any], output: Path) -> Path:
+    """The run as a file, beside what it makes."""
+    output.mkdir(parents=True, exist_ok=True)
+    file = output / CHANGED_FILE
+    file.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
+    return file

@@ -18,7 +18,9 @@ PORT = 8_000
 MINUTES = 60
 CONCURRENT_REQUESTS = 64
 
-image = modal.Image.debian_slim(python_version="3.12").pip_install("vllm>=0.32,<0.34")
+MODELS = "/models"
+
+image = modal.Image.debian_slim(python_version="3.12").pip_install("vllm>=0.32,<0.34").env({"HF_HOME": MODELS})
 cache = modal.Volume.from_name("sweyard-models", create_if_missing=True)
 app = modal.App("sweyard-engine", image=image)
 
@@ -42,7 +44,7 @@ def server_arguments() -> list[str]:
     timeout=24 * 60 * MINUTES,
     scaledown_window=15 * MINUTES,
     secrets=[modal.Secret.from_name("sweyard-engine")],
-    volumes={"/root/.cache/huggingface": cache},
+    volumes={MODELS: cache},
 )
 @modal.concurrent(max_inputs=CONCURRENT_REQUESTS)  # type: ignore[untyped-decorator]
 @modal.web_server(port=PORT, startup_timeout=30 * MINUTES)  # type: ignore[untyped-decorator]

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from sweyard_api.resolve import resolve
-from sweyard_cli.commands.eval import evaluation_of, find_model, next_command, write_document
+from sweyard_cli.asked_run import write_document
+from sweyard_cli.commands.eval import evaluation_of, find_model, next_command
 from sweyard_cli.errors import UserError
 
 

@@ -12,10 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-from yaml import YAMLError
-
-from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.atomic_directory import COMPLETE, is_complete
@@ -27,6 +23,7 @@ from sweyard_trainer.learner.learner import Learner
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.rollouts.batches import read_batch
 from sweyard_trainer.rollouts.files import ROLLOUTS
+from sweyard_trainer.run_config import read_run_config
 from sweyard_trainer.trajectory import Trajectory
 
 CONFIG_FILE = "config.yaml"
@@ -150,10 +147,7 @@ def _read_config(directory: Path) -> TrainingRunSpec:
         raise ReplayError(f"{directory} has no {CONFIG_FILE}: give the directory of a run, with its config in it")
     if not (directory / "model").is_dir():
         raise ReplayError(f"{directory} has no model/, where a run keeps its initial weights")
-    try:
-        return load_config(path.read_text(encoding="utf-8"))
-    except (YAMLError, ValidationError, UnicodeDecodeError) as error:
-        raise ReplayError(f"{path} holds no config of a run: it is damaged, or another program's") from error
+    return read_run_config(path, ReplayError)
 
 
 def _link_what_is_read(directory: Path, beginning: Beginning, scratch: Path) -> None:

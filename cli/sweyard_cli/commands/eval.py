@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from sweyard_api.program import call
 from sweyard_api.validate import validate_document
+from sweyard_cli.asked_run import RUNS, write_document
 from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_weights
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
 from sweyard_cli.results.files import CONFIG_FILE
 
-RUNS = Path("runs")
 WEIGHTS = "name the directory of a run, or of a model in Hugging Face format, which has a config.json"
-DOCUMENT_FILE, EXPORTED = "trainingrun.yaml", "exported"
+EXPORTED = "exported"
 
 
 def evaluate(
@@ -134,14 +133,6 @@ def find_model(weights: Path, exports: Path) -> Path:
     if not exported.exists():
         write_weights(weights, spec, chosen, exported, merge=spec.trainer.lora is not None)
     return exported
-
-
-def write_document(document: Mapping[str, Any], output: Path) -> Path:
-    """What the trainer runs, and goes on with if it is stopped."""
-    output.mkdir(parents=True, exist_ok=True)
-    path = output / DOCUMENT_FILE
-    path.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
-    return path
 
 
 def next_command(file: Path, weights: Path | None, output: Path, attempts: int) -> tuple[str, str]:

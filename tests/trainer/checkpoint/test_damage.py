@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed import DistNetworkError
 
 from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.checkpoint.damage import typed_damage
@@ -74,7 +75,11 @@ def test_without_another_checkpoint_the_run_begins_anew(tmp_path: Path) -> None:
         store.read_state("step-1")
 
 
-@pytest.mark.parametrize("error", [OSError("no answer"), torch.OutOfMemoryError("full")], ids=["a disk", "memory"])
+@pytest.mark.parametrize(
+    "error",
+    [OSError("no answer"), torch.OutOfMemoryError("full"), DistNetworkError("closed by peer")],
+    ids=["a disk", "memory", "another rank"],
+)
 def test_what_another_try_may_mend_is_no_damage(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as raised, typed_damage(CheckpointStore(str(tmp_path)), "step-1"):
         raise error

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pickle import UnpicklingError
 
 import torch
+from torch.distributed import DistError
 
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.errors import CheckpointDamagedError
@@ -22,7 +23,7 @@ def typed_damage(store: CheckpointStore, name: str) -> Iterator[None]:
     """Raises CheckpointDamagedError with what removing the checkpoint would cost: that is left to the user."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, DistError):  # for want of memory, or of another rank: the files may be whole
         raise
     except _SIGNS as error:
         said = " ".join(str(error).split()) or "no reason is given"

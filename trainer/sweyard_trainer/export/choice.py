@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from yaml import YAMLError
-
-from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.atomic_directory import is_complete
 from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.run_config import read_run_config
 
 CONFIG_FILE, WEIGHTS, SUMMARY = "config.yaml", "weights", "summary.json"
 
@@ -42,10 +39,7 @@ def read_config(run: Path) -> TrainingRunSpec:
             f"{run} has no {CONFIG_FILE}: is it the directory of a run? That of one on a cluster comes from "
             f"kubectl get configmap RUN-config -o jsonpath='{{.data.config\\.yaml}}' >{path}"
         )
-    try:
-        return load_config(path.read_text(encoding="utf-8"))
-    except (YAMLError, ValidationError, UnicodeDecodeError) as error:
-        raise ExportError(f"{path} holds no config of a run: it is damaged, or another program's") from error
+    return read_run_config(path, ExportError)
 
 
 class RunWeights:
