@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from .addresses import Addresses, choose_slot
 from .locking import exclusive
@@ -40,9 +41,14 @@ def clusters(cache: Cache) -> Iterator[tuple[ClusterPaths, ClusterSpec]]:
             yield paths, spec
 
 
+def no_new_clusters(cache: Cache) -> AbstractContextManager[None]:
+    """While it is held, nobody takes a slot; those of clusters that go become free."""
+    return exclusive(cache.clusters / ".slots.lock")
+
+
 def take_slot(cache: Cache, name: str, nodes: int, fake_nodes: int, audit: bool) -> ClusterSpec:
     """Write the spec of a new cluster in a slot that nobody else can get."""
-    with exclusive(cache.clusters / ".slots.lock"):
+    with no_new_clusters(cache):
         taken = [spec.slot for _, spec in clusters(cache)]
         addresses: Addresses = choose_slot(taken, host_networks(), port_is_free)
         spec = ClusterSpec(name, addresses.slot, nodes, fake_nodes, audit)

@@ -18,6 +18,7 @@ from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.network import command as system
 from sweyard_cluster.paths import ClusterPaths
 from sweyard_cluster.processes import PROC, ProcessRecord, identify, only_child
+from sweyard_cluster.slots import no_new_clusters
 from sweyard_cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(900)]
@@ -89,8 +90,10 @@ def test_down_leaves_nothing_behind(command: Command, own_name: str, cluster_too
     before = traces_on_host(cluster_tool, paths, spec)
     assert {"links", "addresses", "routes", "nft", "cgroups", "processes", "files"} <= before.keys()
 
-    command("down", "--name", own_name)
-    assert traces_on_host(cluster_tool, paths, spec) == {}
+    # Else another worker's cluster may have the slot, and with it the addresses, before one has looked.
+    with no_new_clusters(cluster_tool.cache):
+        command("down", "--name", own_name)
+        assert traces_on_host(cluster_tool, paths, spec) == {}
     # Not by their namespaces: the kernel gives the numbers of those that are gone to the next pod of any cluster.
     assert [record for records in inside for record in records if identify(record.pid) == record] == []
 
