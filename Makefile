@@ -31,6 +31,13 @@ $(CACHE)/uv/bin/uv:
 	@echo "== uv is not installed: making one in $(CACHE)/uv"
 	python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check uv
 
+# Two at once would clear each other's environment: the second waits, and then looks again (LOCKED) whether it lacks one.
+ifeq ($(LOCKED),)
+$(VENV)/.complete: requirements/dev.txt pyproject.toml
+	@exec 9<.; if command -v flock >/dev/null; then flock --nonblock 9 || \
+		{ echo "== another make is at work on $(VENV): waiting for it"; flock 9; }; fi; \
+	$(MAKE) --no-print-directory LOCKED=1 $@
+else
 # Compiled once here: pods have the environment read-only, and where Python may write no bytecode each process would
 # compile anew what it imports, which triples the start of an engine.
 $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
@@ -40,6 +47,7 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 	$(UV) pip sync --quiet --compile-bytecode --python $(PY) requirements/dev.txt
 	$(UV) pip install --quiet --no-deps --python $(PY) --editable .
 	@touch $@
+endif
 
 .PHONY: venv
 venv: $(VENV)/.complete ## Make the Python environment (.venv)

@@ -12,6 +12,7 @@ from sweyard_api.problem import InvalidSpecError
 from sweyard_api.validate import validate_document
 from sweyard_api.variables import with_variables
 from sweyard_cli.errors import UserError
+from sweyard_cli.run_directory import run_directory
 
 RUNS = Path("runs")
 CHANGED_FILE = "trainingrun.yaml"
@@ -50,7 +51,7 @@ def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Ma
     if problems := validate_document(asked):
         changes = f" ({'; '.join(found.told)})" if found.told else ""
         raise UserError("\n".join(f"{file}: {problem}{changes}" for problem in problems))
-    output = Path(found.output) if found.output else RUNS / name
+    output = run_directory(found.output, "OUTPUT_DIR") if found.output else RUNS / name
     return AskedRun(asked, file, asked != document, output, found.told)
 
 

@@ -40,9 +40,16 @@ def aliases(model: type[Model]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
-DNS_NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME_PATTERN = rf"^{_DNS_LABEL}$"
+DOTTED_NAME_PATTERN = rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$"
+DOTTED_NAME_OR_EMPTY_PATTERN = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*)?$"
+LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+LINE_PATTERN = r"^\S(.*\S)?$"
 IMAGE_NAME_PATTERN = r"^[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
-QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
+_UNIT = r"(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?"
+QUANTITY_PATTERN = rf"^[0-9]+(\.[0-9]+)?{_UNIT}$"
+POSITIVE_QUANTITY_PATTERN = rf"^([0-9]*[1-9][0-9]*(\.[0-9]+)?|0+\.[0-9]*[1-9][0-9]*){_UNIT}$"
 
 IMPORT_PATH_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -51,6 +58,9 @@ ImportPath = Annotated[str, Field(pattern=IMPORT_PATH_PATTERN, max_length=256)]
 
 DnsName = Annotated[str, Field(pattern=DNS_NAME_PATTERN, min_length=1, max_length=63)]
 """A name of a Kubernetes object (RFC 1123 label)."""
+
+DottedName = Annotated[str, Field(pattern=DOTTED_NAME_PATTERN, min_length=1, max_length=253)]
+"""A name of a Kubernetes object of the kinds whose names may hold dots (RFC 1123 subdomain)."""
 
 ImageName = Annotated[
     str,
@@ -75,23 +85,40 @@ ImageName = Annotated[
 
 def _quantity_text(value: object) -> object:
     """YAML reads `cpu: 4` as a number; Kubernetes takes it as the quantity "4"."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _quantity_schema(pattern: str, minimum: int) -> WithJsonSchema:
+    """`pattern` judges what is written as text, `minimum` what is written as a number."""
+    return WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": pattern,
+            "minimum": minimum,
+            "maxLength": 32,
+        }
+    )
 
 
 Quantity = Annotated[
     str,
     BeforeValidator(_quantity_text),
     Field(pattern=QUANTITY_PATTERN, max_length=32),
-    WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": QUANTITY_PATTERN,
-            "maxLength": 32,
-        }
-    ),
+    _quantity_schema(QUANTITY_PATTERN, 0),
 ]
 """A Kubernetes quantity such as 500m, 4Gi, or the number 4."""
+
+PositiveQuantity = Annotated[
+    str,
+    BeforeValidator(_quantity_text),
+    Field(pattern=POSITIVE_QUANTITY_PATTERN, max_length=32),
+    _quantity_schema(POSITIVE_QUANTITY_PATTERN, 1),
+]
+"""A Quantity that is not zero: what is of size 0 holds nothing, or is unlimited, depending on who reads it."""
+
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+"""What every generator of random numbers takes as it is; vLLM's are NumPy's, too, which have 32 bits."""
 
 
 _MULTIPLIERS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
@@ -105,7 +132,7 @@ def quantity_value(quantity: str) -> float:
     return float(number) * _MULTIPLIERS.get(quantity[len(number) :], 1.0)
 
 
-Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
+Labels = Annotated[dict[str, Annotated[str, Field(max_length=63, pattern=LABEL_VALUE_PATTERN)]], Field(max_length=32)]
 """Labels and their values."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from sweyard_api.base import DnsName, ImageName, Labels, Model, Quantity
+from sweyard_api.base import DnsName, ImageName, Labels, Model, PositiveQuantity
 from sweyard_api.kubernetes_types import Conditions
 from sweyard_api.rule import Rule
 
@@ -59,7 +59,7 @@ class ImageCacheSpec(Model):
         ),
     ] = "all"
     """On how many nodes each image is held; `all` for every node, 0 for no pre-pull."""
-    disk_budget: Quantity | None = None
+    disk_budget: PositiveQuantity | None = None
     """Bytes each node may spend on these images; default: what the kubelet's own image collection leaves."""
     max_parallel_pulls_per_node: Annotated[int, Field(ge=1, le=64)] = 3
     """Pulls at once on one node."""

@@ -4,7 +4,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, Labels, Model, Quantity, ResourceRequirements, aliases, quantity_value
+from sweyard_api.base import (
+    DOTTED_NAME_OR_EMPTY_PATTERN,
+    DnsName,
+    DottedName,
+    Labels,
+    Model,
+    PositiveQuantity,
+    ResourceRequirements,
+    aliases,
+    quantity_value,
+)
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_api.kubernetes_types import PodOverrides, Toleration
 from sweyard_api.rollout_pool import RolloutPoolSpec
@@ -66,9 +76,9 @@ class PodOptions(Model):
     """Labels a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = []
     """Taints that the pods tolerate."""
-    priority_class_name: Annotated[str, Field(max_length=253)] | None = None
+    priority_class_name: DottedName | None = None
     """PriorityClass."""
-    shared_memory: Quantity = "1Gi"
+    shared_memory: PositiveQuantity = "1Gi"
     """Size of /dev/shm."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = []
     """Further environment variables."""
@@ -152,7 +162,7 @@ class Inference(PodOptions):
     """Context length. Resolves to rollout.maxPromptTokens + rollout.maxResponseTokens."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.85
     """Share of GPU memory an engine takes."""
-    cpu_kv_cache: Quantity = "1Gi"
+    cpu_kv_cache: PositiveQuantity = "1Gi"
     """Key-value cache of a CPU engine."""
     url: Annotated[str, Field(max_length=2_048, pattern=r"^https?://")] | None = None
     """Base URL of an external engine."""
@@ -270,10 +280,10 @@ class Storage(Model):
 
     claim_name: DnsName | None = None
     """An existing PersistentVolumeClaim; otherwise one is made."""
-    size: Quantity = "10Gi"
+    size: PositiveQuantity = "10Gi"
     """Size of the claim that is made."""
-    storage_class_name: Annotated[str, Field(max_length=253)] | None = None
-    """Its class; default the cluster's."""
+    storage_class_name: Annotated[str, Field(max_length=253, pattern=DOTTED_NAME_OR_EMPTY_PATTERN)] | None = None
+    """Its class; default the cluster's. Empty: a volume that is there already."""
     access_mode: Literal["ReadWriteMany", "ReadWriteOnce"] = "ReadWriteMany"
     """ReadWriteOnce works while everything runs on one node."""
 

@@ -22,8 +22,8 @@ class Problem:
         shown = repr(self.value) if isinstance(self.value, str) else str(self.value)
         where = self.field or "spec"
         if self.value is None or isinstance(self.value, dict | list | Model) or len(shown) > 80:
-            return f"{where}: {self.message}"
-        return f"{where} is {shown}: {self.message}"
+            return printable(f"{where}: {self.message}")
+        return printable(f"{where} is {shown}: {self.message}")
 
 
 class InvalidSpecError(ValueError):
@@ -57,6 +57,11 @@ def _value_at(model: Model, path: str) -> Any:
         names = {field.alias or name: name for name, field in type(value).model_fields.items()}
         value = getattr(value, names[key])
     return value
+
+
+def printable(text: str) -> str:
+    """`text` in one line: line feeds and what else would not show, as names in a file may hold them, are spelt out."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def join_path(*parts: str) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, ImageName, Labels, Model, ResourceRequirements
+from sweyard_api.base import DnsName, DottedName, ImageName, Labels, Model, ResourceRequirements
 from sweyard_api.kubernetes_types import Conditions, PodOverrides, Toleration
 from sweyard_api.rule import Rule
 
@@ -43,7 +43,7 @@ class SandboxTemplate(Model):
     """Labels a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = []
     """Taints that sandboxes tolerate, as in core/v1."""
-    priority_class_name: Annotated[str, Field(max_length=253)] | None = None
+    priority_class_name: DottedName | None = None
     """PriorityClass of the pods."""
     pod_overrides: PodOverrides | None = None
     """A partial PodSpec merged over the default one (strategic merge by container name), for what no field covers."""
@@ -64,7 +64,7 @@ class RolloutPoolSpec(Model):
     """What to keep ready beyond the demand of the holders."""
     template: SandboxTemplate = SandboxTemplate()
     """How sandbox pods are made."""
-    runtime_class_name: Annotated[str, Field(max_length=253)] | None = None
+    runtime_class_name: DottedName | None = None
     """RuntimeClass of the pods, for example gvisor."""
     network: SandboxNetwork = SandboxNetwork()
     """What sandboxes may reach."""

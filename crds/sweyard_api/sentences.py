@@ -9,16 +9,36 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from typing_extensions import is_typeddict
 
-from sweyard_api.base import DNS_NAME_PATTERN, IMAGE_NAME_PATTERN, IMPORT_PATH_PATTERN, QUANTITY_PATTERN, Model
+from sweyard_api.base import (
+    DNS_NAME_PATTERN,
+    DOTTED_NAME_OR_EMPTY_PATTERN,
+    DOTTED_NAME_PATTERN,
+    IMAGE_NAME_PATTERN,
+    IMPORT_PATH_PATTERN,
+    LABEL_VALUE_PATTERN,
+    LINE_PATTERN,
+    POSITIVE_QUANTITY_PATTERN,
+    QUANTITY_PATTERN,
+    Model,
+)
 from sweyard_api.problem import Problem
 from sweyard_api.sft import CHAT_FILE_PATTERN
 
+_DOTTED_NAME = (
+    "must be a Kubernetes name: lower-case letters, digits, hyphens and dots, a letter or digit at either end"
+)
 _PATTERNS = {
     DNS_NAME_PATTERN: "must be a Kubernetes name: lower-case letters, digits and hyphens, no hyphen at either end",
+    DOTTED_NAME_PATTERN: _DOTTED_NAME,
+    DOTTED_NAME_OR_EMPTY_PATTERN: _DOTTED_NAME,
+    LABEL_VALUE_PATTERN: "must be the value of a label: letters, digits, hyphens, dots and underscores, a letter or "
+    "digit at either end",
+    LINE_PATTERN: "must be one line, without a space at either end",
     IMAGE_NAME_PATTERN: "an image needs a tag or a digest (name:tag or name@sha256:...): a bare name would silently "
     "mean :latest",
     IMPORT_PATH_PATTERN: "must name a function as pkg.module:name, for example my_rewards.length:reward",
     QUANTITY_PATTERN: "must be a Kubernetes quantity such as 500m, 4Gi or 2",
+    POSITIVE_QUANTITY_PATTERN: "must be a Kubernetes quantity above zero such as 512Mi, 4Gi or 2",
     CHAT_FILE_PATTERN: "must be a file that ends in .jsonl, .jsonl.gz or .parquet",
     r"^https?://": "must begin with http:// or https://",
 }

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sweyard_api.algorithm import Algorithm, Optimizer, Warmup
-from sweyard_api.base import DnsName, Model
+from sweyard_api.base import DnsName, Model, Seed
 from sweyard_api.infrastructure import (
     Checkpoint,
     Images,
@@ -32,7 +32,7 @@ class TrainingRunSpec(Model):
     """Reinforcement learning, supervised fine-tuning, or evaluation alone."""
     steps: Annotated[int, Field(ge=0, le=10_000_000)] = 100
     """Optimizer steps of the main phase."""
-    seed: int = 0
+    seed: Seed = 0
     """Seeds everything that draws."""
     model: ModelSource
     """The policy's initial weights."""

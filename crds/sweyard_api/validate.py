@@ -14,7 +14,7 @@ from sweyard_api.constants import API_VERSION, GROUP
 from sweyard_api.crd import name_rule
 from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
 from sweyard_api.merge import merge
-from sweyard_api.problem import InvalidSpecError, Problem, broken_rules, join_path
+from sweyard_api.problem import InvalidSpecError, Problem, broken_rules, join_path, printable
 from sweyard_api.resolve import resolve
 from sweyard_api.sentences import did_you_mean, problems_of
 from sweyard_api.yaml_text import explain, load_documents
@@ -37,7 +37,7 @@ class FileProblem:
 
     def __str__(self) -> str:
         said = self.problem if self.problem.field else self.problem.message
-        return f"{self.file}: {self.document}: {said}"
+        return printable(f"{self.file}: {self.document}: {said}")
 
 
 def validate_file(path: Path) -> list[FileProblem]:
@@ -79,7 +79,7 @@ def document_name(document: Any, index: int) -> str:
     if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
         kind, name = document.get("kind"), document["metadata"].get("name")
         if isinstance(kind, str) and isinstance(name, str):
-            return f"{kind} {name}"
+            return printable(f"{kind} {name}")
     return f"document {index}"
 
 

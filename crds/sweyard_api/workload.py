@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, ImportPath, Model
+from sweyard_api.base import LINE_PATTERN, DnsName, ImportPath, Model, Seed
 from sweyard_api.rule import Rule
 
 
@@ -44,7 +44,7 @@ class ModelSource(Model):
 class TaskSource(Model):
     """A selection from one data set."""
 
-    dataset: Annotated[str, Field(min_length=1, max_length=512)]
+    dataset: Annotated[str, Field(min_length=1, max_length=512, pattern=LINE_PATTERN)]
     """A hub id (`org/name`), an absolute or ./relative path, or the plain name of a data set made by
     `sweyard tasks make` (on a cluster: the ConfigMap of that name, written by `sweyard tasks push`)."""
     name: DnsName | None = None
@@ -60,7 +60,7 @@ class TaskSource(Model):
     """Keep only tasks of these repositories."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Keep the first so many, after shuffling by `seed` if that is set."""
-    seed: int | None = None
+    seed: Seed | None = None
     """Shuffle with this seed."""
 
 

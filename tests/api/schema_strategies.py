@@ -24,7 +24,8 @@ def documents(schema: dict[str, Any], definitions: dict[str, Any]) -> st.SearchS
 def _quantities(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if "pattern" not in schema:
         return st.just("all") | st.integers(0, 10_000)
-    return st.integers(0, 1000) | st.builds("{}{}".format, st.integers(0, 1000), st.sampled_from(["", "m", "Ki", "Gi"]))
+    numbers = st.integers(schema["minimum"], 1000)
+    return numbers | st.builds("{}{}".format, numbers, st.sampled_from(["", "m", "Ki", "Gi"]))
 
 
 def _numbers(schema: dict[str, Any], _: dict[str, Any]) -> st.SearchStrategy[float]:

@@ -73,6 +73,14 @@ def test_metadata_is_checked_too(metadata: str, sentence: str) -> None:
     assert any(sentence in str(problem) for problem in problems), list(map(str, problems))
 
 
+def test_what_a_file_says_is_told_in_one_line_whatever_is_in_its_names() -> None:
+    text = f'{{{OURS}, kind: "Image\\nCache", metadata: {{name: "a\\n"}}, spec: {{"b\\nc": 1}}}}'
+    other = f'{{{OURS}, kind: ImageCache, metadata: {{name: "a\\n"}}, spec: {{"b\\nc": "\\e[2J"}}}}'
+    told = [str(problem) for problem in validate_text(f"{text}\n---\n{other}", file="f")]
+    assert all(sentence.isprintable() for sentence in told), told
+    assert told[-1].startswith(r"f: ImageCache a\n: spec.b\nc: there is no such field")
+
+
 def test_what_kubectl_get_prints_is_valid() -> None:
     metadata = (
         "{name: a, namespace: b, uid: c, resourceVersion: '1', generation: 1, creationTimestamp: d, labels: {e: f}, "

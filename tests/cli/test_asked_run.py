@@ -50,6 +50,7 @@ def test_variables_are_told_and_name_the_directory() -> None:
         ("two", {}, "recipe.yaml: preset is 'qwen3-coder-30b-django': has no phase"),
         (None, {"N_SAMPLES": "many"}, "recipe.yaml: rollout.groupSize is 'many': is set by the variable N_SAMPLES"),
         (None, {"N_SAMPLES": "1"}, "(N_SAMPLES is set: rollout.groupSize is 1)"),
+        (None, {"OUTPUT_DIR": __file__}, f"OUTPUT_DIR {__file__} is a file"),
         (None, {"VLLM_URL": "engine"}, "must begin with http:// or https:// (VLLM_URL is set"),
     ],
 )

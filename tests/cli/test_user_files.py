@@ -133,6 +133,17 @@ def test_trajectories_that_are_not_on_this_machine_are_warned_of(sweyard: Sweyar
     assert result.stderr.startswith(warning) is not there
 
 
+@pytest.mark.parametrize("status", [{}, {"phase": "Running"}], ids=["empty", "as kubectl get prints it"])
+def test_a_status_in_a_file_is_warned_of_as_it_is_dropped(
+    sweyard: Sweyard, tmp_path: Path, status: dict[str, str]
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(json.dumps({**DOCUMENT, "status": status}))
+    result = sweyard("validate", "-f", file)
+    assert result.exit_code == 0
+    assert ("warning: TrainingRun tiny: status is the operator's to write" in result.stderr) is bool(status)
+
+
 def test_resolve_prints_what_a_preset_fills_in(sweyard: Sweyard, run_file: Path) -> None:
     result = sweyard("resolve", "-f", run_file)
     assert result.exit_code == 0
@@ -205,6 +216,19 @@ MISUSES = {
     "unknown kind of bug": (["tasks", "make", "--name", "x", "--kinds", "typo"], "typo"),
     "make without a source": (["tasks", "make", "--name", "x"], "--package NAME==VERSION"),
     "make without a name": (["tasks", "make"], "--name"),
+    "an empty output of a run": (["run", "-f", "x", "--output", ""], "--output is empty"),
+    "an empty output of an evaluation": (["eval", "x", "--output", ""], "--output is empty"),
+    "an empty output of a demo": (["demo", "--output", ""], "--output is empty"),
+    "watch of an empty output": (["watch", "--output", ""], "--output is empty"),
+    "an empty output of a report": (["report", "x", "--output", ""], "--output is empty"),
+    "a report into a directory": (["report", "x", "-o", "/"], "--output / is a directory: name the file in it"),
+    "a run into a file": (["run", "-f", "x", "-d", __file__], f"--output {__file__} is a file, and a run is kept in"),
+    "a run below a file": (["run", "-f", "x", "-d", f"{__file__}/a/b"], f"cannot be made: {__file__} is a file"),
+    "a run's name of two lines": (["watch", "tiny\n"], r"NAME is 'tiny\n': a name on a cluster has lower-case"),
+    "no run's name": (["status", ""], "NAME is ''"),
+    "a cache's name of two lines": (["cache", "show", "a\nb"], r"NAME is 'a\nb'"),
+    "a namespace of two lines": (["status", "-n", "a\nb"], r"--namespace is 'a\nb'"),
+    "a data set's name that no object has": (["tasks", "push", "x", "--name", "My_Tasks"], "--name is 'My_Tasks'"),
     "check of no data set": (["tasks", "check", "nosuch"], "sweyard tasks make --name nosuch --repo DIR`"),
 }
 

@@ -1,5 +1,6 @@
-"""`make clean-cache` removes what was cached, and nothing that is still in use."""
+"""What make removes, and what it makes only once: nothing that is in use is cleared."""
 
+import fcntl
 import json
 import os
 import pwd
@@ -12,15 +13,24 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 
 
-def make(
+def start_make(
     folder: Path, *arguments: str, cache: str | None = None, without: tuple[str, ...] = ()
-) -> "subprocess.CompletedProcess[str]":
+) -> "subprocess.Popen[str]":
     shutil.copy(CHECKOUT / "Makefile", folder)
     command = ["make", *arguments, *([] if without else [f"CACHE={cache or folder / 'cache'}"])]
     # What the make that runs the tests hands on is not for this one.
     unset = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", *without)
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def make(
+    folder: Path, *arguments: str, cache: str | None = None, without: tuple[str, ...] = ()
+) -> "subprocess.CompletedProcess[str]":
+    started = start_make(folder, *arguments, cache=cache, without=without)
+    stdout, stderr = started.communicate()
+    return subprocess.CompletedProcess(started.args, started.returncode, stdout, stderr)
 
 
 @pytest.fixture
@@ -69,6 +79,21 @@ def test_an_environment_that_is_linked_is_another_checkouts_and_is_not_cleared(t
     assert done.returncode != 0
     assert ".venv is a link" in done.stdout
     assert list(theirs.iterdir()) == []
+
+
+def test_of_two_that_make_the_environment_at_once_the_second_waits_and_finds_it_made(tmp_path: Path) -> None:
+    (tmp_path / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/dev.txt"):
+        (tmp_path / name).touch()
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as the first one does
+    with start_make(tmp_path, "venv", "UV=/bin/false") as second:
+        assert second.stdout is not None
+        assert "waiting" in second.stdout.readline()
+        (tmp_path / ".venv").mkdir()
+        (tmp_path / ".venv" / ".complete").touch()
+        os.close(held)
+        assert second.wait() == 0, "it made one, which /bin/false cannot"
 
 
 def test_without_a_home_in_the_environment_the_cache_is_in_the_users(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweyard_cli.commands.options import FileOption, NamespaceOption
+from sweyard_cli.commands.options import FileOption, NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_documents
 from sweyard_cli.errors import UserError
@@ -75,7 +75,9 @@ def plan(
 
 @app.command(cls=FlagCommand, epilog="Example: sweyard cache show tiny")
 def show(
-    name: Annotated[str | None, typer.Argument(help="Only this ImageCache.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Only this ImageCache.", show_default=False, callback=checked_name)
+    ] = None,
     namespace: NamespaceOption = None,
 ) -> None:
     """Show which nodes hold which images, and what cannot be pulled and why."""

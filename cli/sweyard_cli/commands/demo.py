@@ -12,6 +12,7 @@ from rich.console import Console
 from sweyard_api.program import call
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
+from sweyard_cli.run_directory import run_directory
 
 CHECKOUT = Path()
 EXAMPLE = Path("examples/tiny/trainingrun.yaml")
@@ -48,7 +49,9 @@ def demo(
     ] = Cluster.NONE,
     registry: Annotated[str, typer.Option(help="Where `existing` pulls images from.", show_default=False)] = "",
     file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The TrainingRun.")] = EXAMPLE,
-    output: Annotated[Path, typer.Option("--output", "-d", metavar="DIR", help="Where the run is kept.")] = OUTPUT,
+    output: Annotated[
+        Path, typer.Option("--output", "-d", metavar="DIR", help="Where the run is kept.", parser=run_directory)
+    ] = OUTPUT,
 ) -> None:
     """Train a small model to repair code, and show what it learned. Run it in the checkout's root."""
     console = make_console()

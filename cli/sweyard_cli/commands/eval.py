@@ -15,6 +15,7 @@ from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
 from sweyard_cli.results.files import CONFIG_FILE
+from sweyard_cli.run_directory import run_directory
 
 WEIGHTS = "name the directory of a run, or of a model in Hugging Face format, which has a config.json"
 EXPORTED = "exported"
@@ -51,7 +52,12 @@ def evaluate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-d", metavar="DIR", help="Where it is kept. Default: runs/NAME-eval.", show_default=False
+            "--output",
+            "-d",
+            metavar="DIR",
+            help="Where it is kept. Default: runs/NAME-eval.",
+            show_default=False,
+            parser=run_directory,
         ),
     ] = None,
     datasets: Annotated[

@@ -1,12 +1,37 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sweyard_api.base import DNS_NAME_PATTERN
+from sweyard_cli.errors import UserError
+
 FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="YAML file.", show_default=False)]
+
+
+def checked_name(param: typer.CallbackParam, name: str | None) -> str | None:
+    """What no object on a cluster can be called is not looked for. Raises UserError."""
+    if name is not None and not re.fullmatch(DNS_NAME_PATTERN, name):
+        given = param.opts[0] if param.param_type_name == "option" else str(param.name).upper()
+        raise UserError(f"{given} is {name!r}: a name on a cluster has lower-case letters, digits and hyphens alone")
+    return name
+
+
+def checked_namespace(param: typer.CallbackParam, namespace: str | None) -> str | None:
+    """As checked_name; an empty one is as none, as for kubectl."""
+    return checked_name(param, namespace or None)
+
+
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Default: that of the kubeconfig's context.", show_default=False),
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Default: that of the kubeconfig's context.",
+        show_default=False,
+        callback=checked_namespace,
+    ),
 ]

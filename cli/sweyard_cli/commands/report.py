@@ -5,12 +5,30 @@ from typing import Annotated
 
 import typer
 
+from sweyard_cli.errors import UserError
+
+
+def page_file(given: str) -> Path:
+    """Raises UserError for what can be no file, an empty text, which a Path takes for `.`, among it."""
+    if given == "":
+        raise UserError("--output is empty, as a variable is that was never set: name a file")
+    if Path(given).is_dir():
+        raise UserError(f"--output {given} is a directory: name the file in it, such as {Path(given) / 'report.html'}")
+    return Path(given)
+
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run, finished or not.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: DIR/report.html.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Default: DIR/report.html.",
+            show_default=False,
+            parser=page_file,
+        ),
     ] = None,
 ) -> None:
     """Write a page with the figures, curves and some attempts of a run; the curve also as a PNG beside it."""

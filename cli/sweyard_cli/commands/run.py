@@ -14,6 +14,7 @@ from sweyard_cli.commands.options import FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
+from sweyard_cli.run_directory import run_directory
 
 
 def run(
@@ -21,7 +22,12 @@ def run(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-d", metavar="DIR", help="Where the run is kept. Default: runs/NAME.", show_default=False
+            "--output",
+            "-d",
+            metavar="DIR",
+            help="Where the run is kept. Default: runs/NAME.",
+            show_default=False,
+            parser=run_directory,
         ),
     ] = None,
     phase: Annotated[

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweyard_api.program import program
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
 from sweyard_cli.figures import duration
@@ -49,7 +49,9 @@ class RunLine:
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(help="Only this run.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Only this run.", show_default=False, callback=checked_name)
+    ] = None,
     namespace: NamespaceOption = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Runs of all namespaces.")] = False,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,

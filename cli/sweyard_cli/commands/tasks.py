@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_text
 from sweyard_cli.errors import UserError
@@ -17,7 +17,10 @@ app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets of bu
 
 def push(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, or its file.")],
-    name: Annotated[str, typer.Option(help="What TrainingRuns call it: tasks.train.dataset.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Option(help="What TrainingRuns call it: tasks.train.dataset.", show_default=False, callback=checked_name),
+    ],
     namespace: NamespaceOption = None,
     images: Annotated[
         Path | None,

@@ -39,8 +39,13 @@ def skipped(documents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def warnings(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a run needs and this machine has not: it may be where the run will be."""
+    """What is dropped, and what a run needs and this machine has not: it may be where the run will be."""
     for number, document in enumerate(documents, 1):
+        if is_ours(document) and document.get("status"):
+            yield (
+                f"{document_name(document, number)}: status is the operator's to write, and what a file says there is "
+                "dropped: leave it out"
+            )
         if document.get("kind") == TRAINING_RUN.name:
             for path in recorded_paths(resolve(document["spec"])):
                 if not path.is_here:

@@ -6,18 +6,26 @@ from typing import Annotated
 import typer
 
 from sweyard_api.program import program
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
+from sweyard_cli.run_directory import run_directory
 
 
 def watch(
-    name: Annotated[str | None, typer.Argument(help="A run on the cluster.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A run on the cluster.", show_default=False, callback=checked_name)
+    ] = None,
     namespace: NamespaceOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-d", metavar="DIR", help="A run on this machine, by its directory.", show_default=False
+            "--output",
+            "-d",
+            metavar="DIR",
+            help="A run on this machine, by its directory.",
+            show_default=False,
+            parser=run_directory,
         ),
     ] = None,
 ) -> None:

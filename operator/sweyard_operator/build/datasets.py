@@ -4,17 +4,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sweyard_api.base import DNS_NAME_PATTERN
 from sweyard_api.constants import DATASET_MOUNT_PATH
 from sweyard_api.recorded import is_hub_id
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_operator.build.run_context import RunContext
 
-_PLAIN_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_PLAIN_NAME = re.compile(DNS_NAME_PATTERN)
 
 
 def dataset_config_maps(config: TrainingRunSpec) -> tuple[str, ...]:
     """ConfigMaps that the tasks name, each once; hub ids have a slash, paths begin with one or a dot."""
-    return tuple(sorted({name for name in _datasets(config) if _PLAIN_NAME.match(name)}))
+    return tuple(sorted({name for name in _datasets(config) if _PLAIN_NAME.fullmatch(name)}))
 
 
 def plain_dataset_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
@@ -22,12 +23,12 @@ def plain_dataset_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
     tasks = spec.get("tasks") or {}
     sources = [tasks.get("train") or {}, *(tasks.get("eval") or ())]
     named = {str(source.get("dataset", "")) for source in sources}
-    return tuple(sorted(name for name in named if _PLAIN_NAME.match(name)))
+    return tuple(sorted(name for name in named if _PLAIN_NAME.fullmatch(name)))
 
 
 def is_hub_dataset(name: str) -> bool:
     """Whether a data set is fetched from the hub."""
-    return not _PLAIN_NAME.match(name) and not name.startswith((".", "/"))
+    return not _PLAIN_NAME.fullmatch(name) and not name.startswith((".", "/"))
 
 
 def has_hub_dataset(config: TrainingRunSpec) -> bool:
