@@ -30,6 +30,8 @@ class FakeNodes:
     """By pod UID: what the next container finds that is made in place of an ended one."""
     unpullable: Mapping[str, str] = field(default_factory=dict)
     """Images that cannot be pulled, and the kubelet's words."""
+    _at_rest: tuple[Any, ...] = field(default=(), init=False)
+    """What there was when nothing was under way: until it changes, there is nothing to do."""
 
     def register(self) -> None:
         """Make the Node objects."""
@@ -46,14 +48,21 @@ class FakeNodes:
     def step(self) -> None:
         """Everything that is due now."""
         now, version = self.api.now(), self.api.store.version
+        world = (version, self.capacity, frozenset(self.lost), frozenset(self.unpullable.items()))
+        if world == self._at_rest:
+            return
         for name in self.names:
             self._report(name)
         living = {entry["metadata"]["uid"] for entry in self.api.store.objects.values()}
+        under_way = 0
         for (resource, _, _), item in list(self.api.store.objects.items()):
-            if not self._collect(resource, item, living) and resource == PODS:
+            if not self._collect(resource, item, living) and resource == PODS and not self._is_settled(item):
+                under_way += 1
                 self._advance(item, now)
         if self.api.store.version != version:
             self.api.touch()
+        elif not under_way:
+            self._at_rest = world
 
     def _report(self, name: str) -> None:
         status = {"conditions": [{"type": "Ready", "status": "Unknown" if name in self.lost else "True"}]}
@@ -69,11 +78,15 @@ class FakeNodes:
         self.api.store.remove((resource, item["metadata"]["namespace"], item["metadata"]["name"]))
         return True
 
+    def _is_settled(self, pod: Mapping[str, Any]) -> bool:
+        """Nothing becomes of it by itself."""
+        if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("nodeName") in (None, *self.lost):
+            return False
+        is_pending = (pod.get("status") or {}).get("phase") == "Pending" and not self._is_told(pod)
+        return not is_pending and not _is_restarting(pod)
+
     def _advance(self, pod: dict[str, Any], now: datetime) -> None:
         phase = (pod.get("status") or {}).get("phase")
-        is_settled = "deletionTimestamp" not in pod["metadata"] and phase != "Pending" and not _is_restarting(pod)
-        if is_settled and pod["spec"].get("nodeName") not in (None, *self.lost):
-            return
         pod = self.api.store.get((PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])) or pod
         node = pod["spec"].get("nodeName")
         if node is None:
@@ -89,6 +102,14 @@ class FakeNodes:
             self._start(pod, now)
         elif _is_restarting(pod):
             self._restart(pod, now)
+
+    def _is_told(self, pod: Mapping[str, Any]) -> bool:
+        """That its image cannot be pulled, as long as that is so."""
+        words = self.unpullable.get(pod["spec"]["containers"][0]["image"])
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        return words is not None and any(
+            entry["state"].get("waiting", {}).get("message") == words for entry in statuses
+        )
 
     def _schedule(self, pod: dict[str, Any], now: datetime) -> None:
         load = Counter(

@@ -1,12 +1,12 @@
 """Objects with versions, generations, field managers and a history: etcd and the registry in miniature."""
 
-import copy
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweyard_operator.resources import Manifest, Resource, labels_of, name_of, namespace_of
+from sweyard_operator.testing.copying import copied
 
 Address = tuple[Resource, str | None, str]
 
@@ -33,11 +33,11 @@ class ObjectStore:
 
     def get(self, address: Address) -> dict[str, Any] | None:
         """A copy of the object."""
-        return copy.deepcopy(self.objects.get(address))
+        return copied(self.objects.get(address))
 
     def create(self, resource: Resource, manifest: Manifest) -> dict[str, Any]:
         """Store a new object; the caller has checked that there is none of its name."""
-        item = copy.deepcopy(dict(manifest))
+        item = copied(dict(manifest))
         item["metadata"] = {
             **item["metadata"],
             "uid": str(uuid.UUID(int=len(self.history) + 1)),
@@ -52,7 +52,7 @@ class ObjectStore:
         known = self.objects[resource, namespace_of(item), name_of(item)]
         item["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
         if item == known:
-            return copy.deepcopy(known)
+            return copied(known)
         if item.get("spec") != known.get("spec"):
             item["metadata"]["generation"] = known["metadata"]["generation"] + 1
         return self._write(resource, item, "MODIFIED")
@@ -71,15 +71,15 @@ class ObjectStore:
     ) -> dict[str, Any]:
         self.version += 1
         item["metadata"]["resourceVersion"] = str(self.version)
-        self.history.append(Change(self.version, kind, resource, copy.deepcopy(item)))
-        return copy.deepcopy(item)
+        self.history.append(Change(self.version, kind, resource, copied(item)))
+        return copied(item)
 
     def apply(self, known: dict[str, Any], manifest: Manifest, manager: str) -> dict[str, Any]:
         """Server-side apply over `known`: what this manager no longer names goes, what it names is set."""
         owner = (known["metadata"]["uid"], manager)
         part = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
         merged: dict[str, Any] = _without(known, self._applied.get(owner, {}), part)
-        self._applied[owner] = copy.deepcopy(part)
+        self._applied[owner] = copied(part)
         result: dict[str, Any] = _merged(merged, part)
         return result
 
@@ -99,7 +99,7 @@ class ObjectStore:
                     found.pop(key, None)
                 else:
                     found[key] = change.object
-        return [copy.deepcopy(found[key]) for key in sorted(found, key=str)]
+        return [copied(found[key]) for key in sorted(found, key=str)]
 
 
 def matches(item: Manifest, namespace: str | None, selector: str) -> bool:
@@ -114,7 +114,7 @@ def matches(item: Manifest, namespace: str | None, selector: str) -> bool:
 def _merged(base: Any, over: Any) -> Any:
     if isinstance(base, dict) and isinstance(over, Mapping):
         return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
-    return copy.deepcopy(over)
+    return copied(over)
 
 
 def _without(base: Any, before: Any, now: Any) -> Any:

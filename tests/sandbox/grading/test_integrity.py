@@ -117,7 +117,8 @@ ATTACKS = {
     "does not apply": unified_diff(SUMS, "something else\n", "entirely\n"),
     "no patch at all": "I could not do it.\n",
     "an infinite loop": unified_diff(SUMS, BROKEN, "while True:\n    pass\n" + BROKEN),
-    "memory": rewritten("blocks = []\nwhile True:\n    blocks.append(bytearray(1 << 28))\n"),
+    # Not bytearrays, which write to what they take: gigabytes of the machine's memory for each try.
+    "memory": rewritten("blocks = []\nwhile True:\n    blocks.append(bytes(1 << 28))\n"),
 }
 
 

@@ -38,7 +38,7 @@ class TotalTest(unittest.TestCase):
         self.assertEqual(total(["1"]), 1)
 """
 EXPECTED = {"TotalTest.test_adds": "PASSED", "\x1b[1mTotalTest.test_known_fault\x1b[0m - TypeError": "FAILED"}
-RUN_TESTS = "python3 -W ignore -m pytest -rA -p no:cacheprovider r2e_tests\n"
+RUN_TESTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -W ignore -m pytest -rA -p no:cacheprovider r2e_tests\n"
 DIFFS = [
     (SUMS, BROKEN, FIXED),
     ("till/new.py", "", "x = 1\n"),

@@ -16,6 +16,7 @@ from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 EVAL_SCRIPT = """\
 #!/bin/bash
 set -uxo pipefail
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 cd /testbed
 : '>>>>> Start Test Output'
 python3 -m pytest -rA -p no:cacheprovider tests/test_sums.py

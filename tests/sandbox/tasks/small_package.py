@@ -31,13 +31,6 @@ def spread(items):
     if not items:
         return 0
     return max(items) - min(items)
-
-
-def forever(limit):
-    number = 0
-    while number < limit:
-        number += 1
-    return number
 '''
 CASES = """\
 clamp(5, 1, 3) == 3
@@ -50,7 +43,6 @@ first([None, "", 3]) == 3
 first([], 7) == 7
 spread([4, 1, 9]) == 8
 spread([]) == 0
-forever(3) == 3
 """.splitlines()
 
 
@@ -67,10 +59,10 @@ def pytest_suite(package: str) -> str:
     return f"import pytest\n\nfrom {package}.core import *\n\n\n{tests}"
 
 
-def write_repository(root: Path, package: str, suite: str) -> Path:
+def write_repository(root: Path, package: str, suite: str, module: str = MODULE) -> Path:
     for path, text in {
         f"{package}/__init__.py": "",
-        f"{package}/core.py": MODULE,
+        f"{package}/core.py": module,
         "tests/test_core.py": suite,
         "pyproject.toml": f'[project]\nname = "{package}"\nlicense = "MIT"\n',
     }.items():

@@ -145,13 +145,12 @@ def test_interrupted_making_goes_on_where_it_was(dataset: Path, work: Path, repo
     assert sorted(keys) == sorted(json.loads(line)["key"] for line in lines)
 
 
-def test_mutation_that_hangs_makes_no_task(work: Path, repositories: tuple[Path, Path]) -> None:
-    root = repositories[0]
+def test_mutation_that_hangs_makes_no_task(tmp_path: Path) -> None:
+    source = "def climb(limit):\n    number = 0\n    while number < limit:\n        number += 1\n    return number\n"
+    test = "from loop.core import climb\n\n\ndef test_climb():\n    assert climb(3) == 3\n"
+    root = write_repository(tmp_path / "loop", "loop", test, source)
     suite = discover(root)
-    source = (root / "gauge" / "core.py").read_text()
-    hanging = next(
-        each for each in find_mutations("gauge/core.py", source) if (each.function, each.new) == ("forever", "-=")
-    )
+    hanging = next(each for each in find_mutations("loop/core.py", source) if each.new == "-=")
 
     assert verify(Work(root, suite.runner, suite.python_path, hanging, tuple(suite.coverage))).rejected == "hangs"
 
