@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
@@ -45,6 +47,7 @@ def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     try:
         if needs_ray(spec):
             gang.start_head()
+            _heed_other_ranks(environment)
         asyncio.run(run_training(spec, environment, stop_signals=(signal.SIGTERM,)))
         code = DONE
     except (SweyardError, InvalidSpecError) as error:
@@ -57,9 +60,17 @@ def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     return code
 
 
+def _heed_other_ranks(environment: Environment) -> None:
+    """What ends another pod of the gang ends this one: by the same signal, hence after a checkpoint."""
+    mark, stop = gang.stop_mark(environment.storage, environment.attempt), partial(os.kill, os.getpid(), signal.SIGTERM)
+    threading.Thread(target=gang.stop_when_asked, args=(mark, stop), name="stop-mark", daemon=True).start()
+
+
 def follow(environment: Environment) -> int:
     """Other ranks: a node of Ray, until rank 0 says how it ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 checkpoints with the help of this pod
+    stop = gang.stop_mark(environment.storage, environment.attempt)
+    # Rank 0 checkpoints with the help of this pod, which ends when rank 0 has.
+    signal.signal(signal.SIGTERM, lambda *_: gang.ask_for_stop(stop))
     gang.join(environment.head_address, deadline_seconds=JOIN_DEADLINE_SECONDS)
     mark = gang.end_mark(environment.storage, environment.attempt)
     code = gang.wait_for_mark(mark, is_alive=gang.ray_is_alive)

@@ -55,6 +55,24 @@ def leave_mark(mark: Path, exit_code: int) -> None:
     partial.replace(mark)
 
 
+def stop_mark(storage: Path, attempt: int) -> Path:
+    """File by which any pod of an attempt asks rank 0 for a checkpoint and the end."""
+    return storage / "gang" / f"stop-{attempt}"
+
+
+def ask_for_stop(mark: Path) -> None:
+    """What a rank does that is told to end: a drain evicts one pod, and only rank 0 can save what all of them hold."""
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def stop_when_asked(mark: Path, stop: Callable[[], None], *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait for a pod to ask, then `stop` once."""
+    while not mark.exists():
+        sleep(POLL_SECONDS)
+    stop()
+
+
 def wait_for_mark(mark: Path, *, is_alive: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> int:
     """Exit code that rank 0 left. Raises GangBrokenError once this pod's Ray is dead without one."""
     while True:

@@ -47,6 +47,22 @@ def test_a_rank_whose_ray_died_alone_ends_in_an_error(tmp_path: Path) -> None:
         gang.wait_for_mark(gang.end_mark(tmp_path, 0), is_alive=lambda: False)
 
 
+def test_a_rank_that_is_told_to_end_stops_rank_zero_once(tmp_path: Path) -> None:
+    mark = gang.stop_mark(tmp_path, 3)
+    naps: list[float] = []
+    stopped: list[int] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            gang.ask_for_stop(mark)
+            gang.ask_for_stop(mark)  # by two ranks of one drain
+
+    gang.stop_when_asked(mark, lambda: stopped.append(len(naps)), sleep=nap)
+    assert stopped == [2]
+    assert not gang.stop_mark(tmp_path, 4).exists(), "the next attempt is not stopped by it"
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
