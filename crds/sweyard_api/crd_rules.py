@@ -5,7 +5,10 @@ from typing import Any
 from sweyard_api.presets import list_presets, load_preset
 from sweyard_api.schema import Schema, required_paths
 
-LIVE_FIELDS = ("suspend", "restart", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+LIVE_FIELDS = (
+    *("suspend", "restart", "maxGPUHours"),
+    *("activeDeadlineSeconds", "placementDeadlineSeconds", "ttlSecondsAfterFinished"),
+)
 """May change at any time. Everything else is stored with the run when it begins."""
 
 _UNCHANGED = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"

@@ -78,6 +78,11 @@ class PodOptions(Model):
     """Taints that the pods tolerate."""
     priority_class_name: DottedName | None = None
     """PriorityClass."""
+    topology_key: Annotated[str, Field(max_length=317, pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9._-]+$")] | None = None
+    """Label of nodes, such as that of a rack or a network block, whose value must be the same for all pods of the
+    component."""
+    exclusive_nodes: bool = False
+    """Share no node with the trainers and engines of other runs."""
     shared_memory: PositiveQuantity = "1Gi"
     """Size of /dev/shm."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = []

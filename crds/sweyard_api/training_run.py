@@ -74,6 +74,11 @@ class TrainingRunSpec(Model):
     """Checkpoint, then free everything; false again to go on from there."""
     active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
     """The run fails after this long, restarts included."""
+    max_gpu_hours: Annotated[Annotated[float, Field(gt=0)] | None, Field(alias="maxGPUHours")] = None
+    """GPUs of trainer and engines times the hours that they are held: once so much is spent, the trainer writes a
+    checkpoint and the run fails. The condition GPUBudgetLow tells of the last tenth."""
+    placement_deadline_seconds: Annotated[int, Field(ge=10, le=86_400)] = 900
+    """Pods that cannot all be placed within so long are all let go, and the run tries again after a growing pause."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
     """A finished run is deleted, with all that belongs to it, after this long."""
     queue_name: DnsName | None = None
@@ -118,6 +123,30 @@ class TrainerStatus(Model):
     """A sentence for people."""
 
 
+class FailedAttempt(Model):
+    """How an attempt of the trainer failed."""
+
+    attempt: int
+    """Which one."""
+    step: int | None = None
+    """Optimizer steps that it had reported; unset if it ended before its first report."""
+    reason: str
+    """In one word: OOMKilled, AcceleratorOutOfMemory, Evicted, Exited, ..."""
+    message: str
+    """The pod that failed first, and the last lines of its log."""
+
+
+class GpuUsage(Model):
+    """GPUs that the run's pods hold, counted by their limits; what they get by resource claims is not seen."""
+
+    gpu_hours: Annotated[float, Field(ge=0)] = 0.0
+    """Spent until `countedAt`."""
+    gpus: Annotated[int, Field(ge=0)] = 0
+    """Held since then."""
+    counted_at: str
+    """RFC 3339 time of the count; once a minute, and when `gpus` changes."""
+
+
 class TrainingRunStatus(Model):
     """What the run is doing, for people and machines."""
 
@@ -142,6 +171,12 @@ class TrainingRunStatus(Model):
     """Trainer gangs started: the first, each restart, and each start after a suspension."""
     restarts: int = 0
     """Times the trainer gang was started again."""
+    placement_failures: int | None = None
+    """Times in a row that the pods could not all be placed."""
+    usage: GpuUsage | None = None
+    """What the run has cost."""
+    last_failure: FailedAttempt | None = None
+    """The last attempt that failed; it stays while the next one runs."""
     start_time: str | None = None
     """When the run began."""
     completion_time: str | None = None
@@ -149,4 +184,5 @@ class TrainingRunStatus(Model):
     trainer: TrainerStatus | None = None
     """The trainer's own report."""
     conditions: Conditions = []
-    """ImagesReady, SandboxesReady, InferenceReady, TrainerReady, Progressing, Succeeded, Failed, Suspended."""
+    """ImagesReady, SandboxesReady, InferenceReady, TrainerReady, Progressing, Succeeded, Failed, Suspended; while
+    that is so also InvalidSpec and Unplaced, and GPUBudgetLow with maxGPUHours."""

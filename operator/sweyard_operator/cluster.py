@@ -144,7 +144,7 @@ class Cluster:
 
     async def json_patch(self, patch: Patch) -> Manifest:
         """JSON patch. Raises InvalidError when one of its tests fails, NotFoundError, ConflictError."""
-        path = patch.resource.path(patch.namespace, patch.name)
+        path = patch.resource.path(patch.namespace, patch.name, patch.subresource)
         params = {"fieldManager": FIELD_MANAGER_OPERATOR}
         return await self._json("PATCH", path, params=params, body=patch.operations, content_type=JSON_PATCH)
 

@@ -35,6 +35,11 @@ class ForbiddenError(ApiError):
 class NotFoundError(ApiError):
     """404."""
 
+    @property
+    def is_unserved(self) -> bool:
+        """True if the server does not know the kind at all."""
+        return not self.reason or "could not find the requested resource" in self.message
+
 
 class AlreadyExistsError(ApiError):
     """409 on create: an object of that name is there."""

@@ -124,6 +124,10 @@ class Executor:
             return name_of(manifest)
         except (ForbiddenError, InvalidError) as error:
             return _refusal(manifest, error)
+        except NotFoundError as error:
+            if not error.is_unserved:
+                raise
+            return _not_served(manifest)
         self._caches.remember(answer)
         return answer
 
@@ -149,6 +153,12 @@ def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusa
     if isinstance(error, ForbiddenError):
         reason = "QuotaExceeded" if error.is_quota else "Forbidden"
     return Refusal(name_of(manifest), reason, error.message)
+
+
+def _not_served(manifest: Manifest) -> Refusal:
+    return Refusal(
+        name_of(manifest), "NotServed", f"this cluster knows no {manifest['kind']} of {manifest['apiVersion']}"
+    )
 
 
 def _digest(manifest: Manifest) -> str:

@@ -73,7 +73,7 @@ async def run_controllers(operator: Operator, controllers: list[Controller]) -> 
         worker = operator.queue.run(
             dispatch(operator, controllers),
             num_workers=operator.settings.num_workers,
-            on_computed=lambda key, seconds: operator.metrics.pass_computed_seconds.labels(key.kind).observe(seconds),
+            on_pass=lambda key, waited, computed: operator.metrics.observe_pass(key.kind, waited, computed),
         )
         group.create_task(worker, name="queue")
         group.create_task(resync_forever(operator, resources), name="resync")

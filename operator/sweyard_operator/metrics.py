@@ -26,6 +26,13 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1),
             registry=self.registry,
         )
+        self.queue_seconds = Histogram(
+            "sweyard_queue_seconds",
+            "How long objects waited for a worker, by kind.",
+            ["kind"],
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300),
+            registry=self.registry,
+        )
         self.queue_depth = Gauge("sweyard_queue_depth", "Objects waiting for a worker.", registry=self.registry)
         self.watch_silence = Gauge(
             "sweyard_watch_silence_seconds", "Silence of the most silent watch.", registry=self.registry
@@ -67,3 +74,8 @@ class Metrics:
         self.holders_reaped = Counter(
             "sweyard_pool_holders_reaped", "Holders whose Lease lapsed.", pool, registry=self.registry
         )
+
+    def observe_pass(self, kind: str, waited_seconds: float, computed_seconds: float) -> None:
+        """One pass is over."""
+        self.queue_seconds.labels(kind).observe(waited_seconds)
+        self.pass_computed_seconds.labels(kind).observe(computed_seconds)

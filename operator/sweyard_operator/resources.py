@@ -42,6 +42,11 @@ STATEFUL_SETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets")
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+WORKLOADS = Resource("kueue.x-k8s.io/v1beta1", "Workload", "workloads")
+RESOURCE_FLAVORS = Resource("kueue.x-k8s.io/v1beta1", "ResourceFlavor", "resourceflavors", namespaced=False)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 TRAINING_RUNS = Resource(API_VERSION, "TrainingRun", "trainingruns")
 ROLLOUT_POOLS = Resource(API_VERSION, "RolloutPool", "rolloutpools")
 IMAGE_CACHES = Resource(API_VERSION, "ImageCache", "imagecaches")
@@ -49,6 +54,7 @@ IMAGE_CACHES = Resource(API_VERSION, "ImageCache", "imagecaches")
 ALL = (
     *(PODS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, PERSISTENT_VOLUME_CLAIMS, EVENTS, NODES, LEASES, JOBS),
     *(DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NETWORK_POLICIES, ROLE_BINDINGS),
+    *(POD_DISRUPTION_BUDGETS, WORKLOADS, RESOURCE_FLAVORS, PRIORITY_CLASSES, ENDPOINT_SLICES),
     *(TRAINING_RUNS, ROLLOUT_POOLS, IMAGE_CACHES),
 )
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}

@@ -27,7 +27,7 @@ def slim(item: Manifest) -> Manifest:
 def _slim_pod(pod: Manifest) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if "spec" in pod:
-        containers = [_pick(container, ("name", "image")) for container in pod["spec"]["containers"]]
+        containers = [_slim_container(container) for container in pod["spec"]["containers"]]
         parts["spec"] = {**_pick(pod["spec"], ("nodeName",)), "containers": containers}
     if "status" in pod:
         status = pod["status"]
@@ -40,6 +40,14 @@ def _slim_pod(pod: Manifest) -> dict[str, Any]:
             if status.get(name):
                 parts["status"][name] = [_pick(entry, fields) for entry in status[name]]
     return parts
+
+
+def _slim_container(container: Manifest) -> dict[str, Any]:
+    """Of its limits the extended resources alone, which few have: GPU hours are counted by them."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    extended = {name: amount for name, amount in limits.items() if "/" in name}
+    kept = _pick(container, ("name", "image"))
+    return {**kept, "resources": {"limits": extended}} if extended else kept
 
 
 def _pick(item: Manifest, names: Iterable[str]) -> dict[str, Any]:

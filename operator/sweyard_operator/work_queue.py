@@ -32,8 +32,8 @@ class Key(NamedTuple):
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
 """One pass; returns seconds until the next look even if nothing happens, or None."""
-OnComputed = Callable[[Key, float], None]
-"""Told after each pass how many seconds it computed."""
+OnPass = Callable[[Key, float, float], None]
+"""Told after each pass how many seconds its key waited for a worker, and how many it computed."""
 
 
 class WorkQueue:
@@ -52,7 +52,7 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
         self._rests_until: dict[Key, float] = {}
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
-        self._queued: set[Key] = set()
+        self._queued: dict[Key, float] = {}
 
     def add(self, key: Key, after_seconds: float = 0.0) -> None:
         """Look at `key` soon, or after a while; the earliest wish wins. A key at work is looked at again afterwards."""
@@ -72,21 +72,21 @@ class WorkQueue:
 
     def _release(self, key: Key) -> None:
         del self._due[key]
-        self._queued.add(key)
+        self._queued[key] = asyncio.get_running_loop().time()
         self._ready.put_nowait(key)
 
-    async def run(self, reconcile: Reconcile, *, num_workers: int, on_computed: OnComputed) -> None:
+    async def run(self, reconcile: Reconcile, *, num_workers: int, on_pass: OnPass) -> None:
         """Work with up to `num_workers` keys at once, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(num_workers):
-                group.create_task(self._work(reconcile, on_computed))
+                group.create_task(self._work(reconcile, on_pass))
 
-    async def _work(self, reconcile: Reconcile, on_computed: OnComputed) -> None:
+    async def _work(self, reconcile: Reconcile, on_pass: OnPass) -> None:
         loop = asyncio.get_running_loop()
         while True:
             key = await self._ready.get()
-            self._queued.discard(key)
             self._running[key] = loop.time()
+            waited_seconds = self._running[key] - self._queued.pop(key)
             # A task, so that a failure of any kind is a value here: one bad object must not stop the others.
             own = OwnTime(_call(reconcile, key), self._work_clock)
             task = asyncio.ensure_future(own)
@@ -95,7 +95,7 @@ class WorkQueue:
             finally:
                 task.cancel()
             began = self._running.pop(key)
-            on_computed(key, own.seconds)
+            on_pass(key, waited_seconds, own.seconds)
             self._rest(key, began + max(_GAP_SECONDS, own.seconds / _MAX_SHARE))
             self._finish(key, task)
 

@@ -10,12 +10,22 @@ from tests.chart.conftest import RELEASE
 
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.testing import TestCluster
-from sweyard_operator.resources import ALL, EVENTS, LEASES, NODES, TRAINING_RUNS, Resource
+from sweyard_operator.resources import (
+    ALL,
+    ENDPOINT_SLICES,
+    EVENTS,
+    LEASES,
+    NODES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    TRAINING_RUNS,
+    Resource,
+)
 
 pytestmark = pytest.mark.apiserver
 
 AS_OPERATOR = "--as=system:serviceaccount:sweyard-system:sweyard-operator"
-READ_ONLY = (NODES, EVENTS, LEASES, TRAINING_RUNS)
+READ_ONLY = (NODES, EVENTS, LEASES, TRAINING_RUNS, RESOURCE_FLAVORS, PRIORITY_CLASSES, ENDPOINT_SLICES)
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
 OUR_KINDS = (
-    "pods,jobs,services,statefulsets,deployments,daemonsets,networkpolicies,leases,persistentvolumeclaims,"
-    "rolloutpools.sweyard.dev,imagecaches.sweyard.dev,trainingruns.sweyard.dev,rolebindings,serviceaccounts,configmaps"
+    "pods,jobs,services,statefulsets,deployments,daemonsets,networkpolicies,poddisruptionbudgets,leases,"
+    "persistentvolumeclaims,rolloutpools.sweyard.dev,imagecaches.sweyard.dev,trainingruns.sweyard.dev,rolebindings,"
+    "serviceaccounts,configmaps"
 )
 GIVEN = {"serviceaccount/default", "configmap/kube-root-ca.crt", "configmap/gauge"}
 """What a namespace with our data set holds when nothing runs."""

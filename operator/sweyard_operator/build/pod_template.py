@@ -9,6 +9,7 @@ from sweyard_api.constants import CONFIG_MOUNT_PATH, STORAGE_MOUNT_PATH, config_
 from sweyard_api.infrastructure import EnvVar, PodOptions
 from sweyard_operator.build.datasets import build_dataset_mounts, build_dataset_volumes
 from sweyard_operator.build.overrides import merge_pod_spec
+from sweyard_operator.build.pod_affinity import build_affinity
 from sweyard_operator.build.run_context import RunContext, RunSettings, component_labels
 
 CONFIG_FILE = f"{CONFIG_MOUNT_PATH}/config.yaml"
@@ -47,7 +48,7 @@ def build_pod_template(run: RunContext, settings: RunSettings, shape: PodShape) 
         "securityContext": _build_pod_security(settings),
         "containers": [_build_container(run, settings, shape)],
         "volumes": _build_volumes(run, settings, shape),
-        **_build_placement(shape),
+        **_build_placement(run, shape),
         **shape.spec,
     }
     if shape.prepares_model:
@@ -58,13 +59,14 @@ def build_pod_template(run: RunContext, settings: RunSettings, shape: PodShape) 
     }
 
 
-def _build_placement(shape: PodShape) -> dict[str, Any]:
-    options = shape.options
+def _build_placement(run: RunContext, shape: PodShape) -> dict[str, Any]:
+    options, choice = shape.options, run.node_choices.get(shape.component)
     chosen = {
         "serviceAccountName": shape.service_account,
-        "nodeSelector": options.node_selector,
-        "tolerations": options.tolerations,
+        "nodeSelector": {**options.node_selector, **(choice.node_selector if choice else {})},
+        "tolerations": [*options.tolerations, *(choice.tolerations if choice else ())],
         "priorityClassName": options.priority_class_name,
+        "affinity": build_affinity(run, shape.component, options),
     }
     return {key: value for key, value in chosen.items() if value}
 

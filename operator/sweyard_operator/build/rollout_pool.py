@@ -2,7 +2,7 @@
 
 from sweyard_api.constants import API_VERSION
 from sweyard_operator.build.image_cache import cache_name
-from sweyard_operator.build.run_context import RunContext, owned_metadata
+from sweyard_operator.build.run_context import COMPONENT_SANDBOX, RunContext, owned_metadata
 from sweyard_operator.resources import Manifest
 
 
@@ -16,4 +16,8 @@ def build_rollout_pool(run: RunContext) -> Manifest | None:
     cache = cache_name(run)
     if cache is not None:
         spec.setdefault("imageCacheRef", cache)
+    if (choice := run.node_choices.get(COMPONENT_SANDBOX)) is not None:
+        template = spec.setdefault("template", {})
+        template["nodeSelector"] = {**template.get("nodeSelector", {}), **choice.node_selector}
+        template["tolerations"] = [*template.get("tolerations", ()), *choice.tolerations]
     return {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": owned_metadata(run, run.name), "spec": spec}

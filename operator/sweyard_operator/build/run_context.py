@@ -1,6 +1,7 @@
 """What every manifest of a run is built from: whose it is, its resolved config, and the operator's own settings."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -8,6 +9,7 @@ from pydantic import Field, ValidationError
 from sweyard_api.base import Model
 from sweyard_api.constants import API_VERSION, GROUP, LABEL_COMPONENT, LABEL_RUN
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_operator.plan.admission import NodeChoice
 
 COMPONENT_TRAINER = "trainer"
 COMPONENT_ENGINE = "engine"
@@ -70,6 +72,8 @@ class RunContext:
     namespace: str
     uid: str
     config: TrainingRunSpec
+    node_choices: Mapping[str, NodeChoice] = field(default_factory=dict)
+    """By component: the nodes that the quota of an admitted run lies on."""
 
     @property
     def pool(self) -> str:

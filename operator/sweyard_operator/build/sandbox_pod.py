@@ -94,6 +94,11 @@ def sandbox_labels(pool: str) -> dict[str, str]:
     return {LABEL_POOL: pool, LABEL_COMPONENT: "sandbox"}
 
 
+def build_sandbox_template(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
+    """PodTemplateSpec of any sandbox of a pool, for who counts what they will need."""
+    return {"metadata": {"labels": {LABEL_COMPONENT: "sandbox"}}, "spec": _build_pod_spec(spec, image)}
+
+
 def template_hash(spec: RolloutPoolSpec) -> str:
     """Changes when free sandboxes must be made anew: with anything in their pods but the image."""
     parts = [_build_pod_spec(spec, ""), spec.max_per_node]

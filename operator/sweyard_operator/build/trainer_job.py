@@ -36,7 +36,6 @@ from sweyard_operator.resources import Manifest
 CONTAINER_TRAINER = "trainer"
 TERMINATION_GRACE_PERIOD_SECONDS = 300
 """Time for a checkpoint after SIGTERM."""
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def build_trainer_service(run: RunContext) -> Manifest:
@@ -72,9 +71,6 @@ def build_trainer_job(
         "podFailurePolicy": {"rules": [_fail_on_user_fault(CONTAINER_PREPARE), _fail_on_user_fault(CONTAINER_TRAINER)]},
         "template": build_pod_template(run, settings, _build_shape(run, settings, attempt, gateway_ip)),
     }
-    if run.config.queue_name is not None:
-        metadata["labels"][QUEUE_LABEL] = run.config.queue_name
-        spec["suspend"] = True
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 

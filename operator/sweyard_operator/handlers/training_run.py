@@ -1,6 +1,9 @@
 """One pass over one TrainingRun: observe, plan, execute, remember what was refused."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sweyard_api.constants import LABEL_COMPONENT, LABEL_RUN
 from sweyard_operator.build.run_context import ApiServerEndpoint, RunSettings, parse_development
@@ -9,6 +12,7 @@ from sweyard_operator.observe.api_server import observe_api_server
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.training_run import observe_training_run
 from sweyard_operator.plan.plan import Outcome, Plan, Refusal
+from sweyard_operator.plan.reasons import ConditionType
 from sweyard_operator.plan.training_run import plan_training_run
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -17,6 +21,7 @@ from sweyard_operator.resources import (
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLLOUT_POOLS,
@@ -31,9 +36,11 @@ from sweyard_operator.resources import (
 from sweyard_operator.run_metrics import RunMetrics
 from sweyard_operator.work_queue import Key
 
+logger = logging.getLogger(__name__)
+
 _CHILDREN_BY_RUN = (
     *(CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS, ROLE_BINDINGS, SERVICES),
-    *(STATEFUL_SETS, DEPLOYMENTS, JOBS),
+    *(STATEFUL_SETS, DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS),
 )
 _REFUSED_SECONDS = 15.0
 _TAKEN_SECONDS = 5.0
@@ -80,6 +87,7 @@ class TrainingRunController:
             self._forget(key)
             return None
         memory = self._remember(key, run)
+        self._metrics.meet(key.namespace, key.name, run.get("status") or {}, self._operator.clock())
         now = self._operator.cluster.contact.server_time()
         snapshot = await observe_training_run(
             self._operator.cluster,
@@ -91,7 +99,8 @@ class TrainingRunController:
         )
         plan = plan_training_run(snapshot, await self._run_settings(), now)
         outcome = await self._operator.executor.execute(plan, run)
-        self._metrics.show(key.namespace, key.name, plan.status or run.get("status") or {})
+        _log_phase(key, run.get("status") or {}, plan.status or {})
+        self._metrics.show(key.namespace, key.name, plan.status or run.get("status") or {}, self._operator.clock())
         return self._learn(memory, snapshot, plan, outcome)
 
     def _learn(self, memory: _Memory, snapshot: RunSnapshot, plan: Plan, outcome: Outcome) -> float | None:
@@ -149,6 +158,13 @@ class TrainingRunController:
         self._hear_child(before, after)
         for key in self._users.get((item["kind"], namespace_of(item) or "", item["metadata"]["name"]), ()):
             self._operator.queue.add(key)
+
+
+def _log_phase(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """One line for each change of phase, with the run's name and what it waits for."""
+    if after and before.get("phase") != after["phase"]:
+        told = {entry["type"]: entry["message"] for entry in after["conditions"]}
+        logger.info("%s: %s", after["phase"], told.get(ConditionType.PROGRESSING, ""), extra={"object": str(key)})
 
 
 def _gist(refusals: tuple[Refusal, ...]) -> set[tuple[str, str]]:

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from sweyard_operator.build.run_context import ApiServerEndpoint
 from sweyard_operator.cluster import Cluster
-from sweyard_operator.resources import SERVICES, Manifest, Resource
+from sweyard_operator.resources import ENDPOINT_SLICES, SERVICES, Manifest
 
-ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 _NAMESPACE, _SERVICE = "default", "kubernetes"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sweyard_api.base import quantity_value
 from sweyard_api.constants import EXIT_CODE_USER_FAULT, LABEL_COMPONENT
 from sweyard_operator.build.run_context import LABEL_ATTEMPT
 from sweyard_operator.conditions import parse_time
@@ -13,6 +14,10 @@ from sweyard_operator.resources import Manifest, labels_of, name_of
 
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_ACCELERATOR_MEMORY = "torch.OutOfMemoryError"
+"""As PyTorch names it, also through Ray."""
+_MAX_WORDS = 700
+"""Characters of a log's end: the last ten lines or so."""
 _QUIET_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
@@ -35,13 +40,29 @@ class PodState:
     created: datetime
     phase: str
     is_ready: bool
-    is_terminating: bool
+    node: str
+    """Empty until it is placed."""
+    is_disrupted: bool
+    """The cluster ends it for reasons of its own: a drain, a preemption, a lost or stopping node."""
+    gpus: int
+    """GPUs that its containers hold while it is placed and lives."""
+    due_at: datetime | None
+    """When it should be gone, grace period included; None while nobody has deleted it."""
     trouble: Trouble | None
     """What keeps it from running, or what ended it."""
     user_fault: str | None
     """What a container said that ended with exit code 2."""
     ended_at: datetime | None
     """When its first container failed."""
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.due_at is not None
+
+    @property
+    def is_unschedulable(self) -> bool:
+        """Whether the scheduler has found no node for it."""
+        return self.trouble is not None and self.trouble.reason == Reason.UNSCHEDULABLE
 
     @property
     def is_live(self) -> bool:
@@ -51,7 +72,7 @@ class PodState:
 
 def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
     """Parse a pod; `warning` is its last Warning event, for what its status does not tell (a missing volume)."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
+    metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     attempt = labels_of(pod).get(LABEL_ATTEMPT)
     ended = _failures(status)
     return PodState(
@@ -62,10 +83,23 @@ def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
         created=parse_time(metadata["creationTimestamp"]),
         phase=status.get("phase", "Pending"),
         is_ready=_condition(status, "Ready").get("status") == "True",
-        is_terminating="deletionTimestamp" in metadata,
+        node=spec.get("nodeName", ""),
+        is_disrupted=_is_disrupted(status),
+        gpus=sum(count_gpus(container) for container in spec.get("containers", ())),
+        due_at=parse_time(metadata["deletionTimestamp"]) if "deletionTimestamp" in metadata else None,
         trouble=_trouble(status, warning),
         user_fault=_user_fault(status),
         ended_at=min((parse_time(end["finishedAt"]) for _, end in ended if end.get("finishedAt")), default=None),
+    )
+
+
+def count_gpus(container: Manifest) -> int:
+    """GPUs, or parts of one, of a core/v1 container: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb, ..."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return sum(
+        int(quantity_value(str(amount)))
+        for name, amount in limits.items()
+        if name.partition("/")[2].startswith(("gpu", "mig-"))
     )
 
 
@@ -92,6 +126,11 @@ def _eviction(status: Manifest) -> Trouble | None:
     if disruption.get("status") == "True":
         return Trouble(Reason.EVICTED, f"{disruption.get('reason', '')}: {disruption.get('message', '')}")
     return None
+
+
+def _is_disrupted(status: Manifest) -> bool:
+    """Not by the kubelet for want of memory or disk, which may be the pod's own doing."""
+    return _condition(status, "DisruptionTarget").get("status") == "True" and status.get("reason") != "Evicted"
 
 
 def _scheduling(status: Manifest) -> Trouble | None:
@@ -128,13 +167,15 @@ def _waiting_trouble(name: str, waiting: Manifest, failures: dict[str, Manifest]
 def _ended_trouble(name: str, end: Manifest) -> Trouble:
     if end.get("reason") == "OOMKilled":
         return Trouble(Reason.OUT_OF_MEMORY, f"{name} was killed for using more memory than its limit")
+    if _ACCELERATOR_MEMORY in str(end.get("message", "")):
+        return Trouble(Reason.ACCELERATOR_MEMORY, f"{name} ran out of the accelerator's memory: {_last_words(end)}")
     said = _last_words(end)
     return Trouble(Reason.EXITED, f"{name} ended with exit code {end.get('exitCode')}{': ' + said if said else ''}")
 
 
 def _last_words(end: Manifest) -> str:
     """The end of the termination message: what a process says last is what it died of."""
-    return " ".join(str(end.get("message", "")).split())[-400:]
+    return " ".join(str(end.get("message", "")).split())[-_MAX_WORDS:]
 
 
 def _user_fault(status: Manifest) -> str | None:

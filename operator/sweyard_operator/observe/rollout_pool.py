@@ -9,9 +9,9 @@ from sweyard_api.image_cache import ImageCacheSpec, RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.context import Operator
-from sweyard_operator.errors import NotFoundError
 from sweyard_operator.observe.holders import observe_holders
 from sweyard_operator.observe.image_cache import read_reports, usable_nodes
+from sweyard_operator.observe.lost_nodes import find_lost_nodes
 from sweyard_operator.observe.pool_memory import PoolMemory
 from sweyard_operator.plan.image_binding import NO_BINDING, Binding
 from sweyard_operator.plan.image_reports import reports_of_pods
@@ -114,16 +114,7 @@ def find_pods(operator: Operator, memory: PoolMemory, owner: Manifest) -> tuple[
 
 
 async def _find_lost_nodes(operator: Operator, pods: tuple[SandboxPod, ...]) -> frozenset[str]:
-    """Of the nodes whose pods are overdue to be gone: rare, so each is simply read."""
+    """Of the nodes whose pods are overdue to be gone."""
     now = operator.cluster.contact.server_time()
     nodes = {pod.node for pod in pods if pod.node and pod.deletion_due_at is not None and pod.deletion_due_at < now}
-    return frozenset({node for node in nodes if await _is_lost(operator, node)})
-
-
-async def _is_lost(operator: Operator, name: str) -> bool:
-    try:
-        node = await operator.cluster.get(NODES, None, name)
-    except NotFoundError:
-        return True
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return not any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return await find_lost_nodes(operator.cluster, nodes)

@@ -8,6 +8,7 @@ from typing import Any
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.trainer_job import TrainerJob
+from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.resources import Manifest, Resource, is_owned_by
 
@@ -32,6 +33,10 @@ class RunSnapshot:
     """Last Warning event by UID of an object that makes pods."""
     datasets: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Images by ConfigMap that the tasks name, None for one that does not exist; empty once the trainer has begun."""
+    queued: QueuedWorkload = field(default_factory=QueuedWorkload)
+    """What Kueue says, of a run that is in a queue."""
+    lost_nodes: frozenset[str] = frozenset()
+    """Of the nodes whose pods should be gone by now, those that do not report."""
     refusals: tuple[Refusal, ...] = ()
     """What the API server refused in the last pass."""
 

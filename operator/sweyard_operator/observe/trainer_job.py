@@ -18,8 +18,6 @@ class TrainerJob:
     attempt: int
     restarts: int
     """Restarts counted when it was started."""
-    is_queued: bool
-    """Suspended by Kueue, which lets it go when there is quota."""
     is_deleting: bool
     is_complete: bool
     is_failed: bool
@@ -49,7 +47,6 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
         uid=job["metadata"]["uid"],
         attempt=int(labels_of(job)[LABEL_ATTEMPT]),
         restarts=int(annotations_of(job).get(ANNOTATION_RESTARTS, "0")),
-        is_queued=bool(job["spec"].get("suspend")),
         is_deleting="deletionTimestamp" in job["metadata"],
         is_complete=bool(complete),
         is_failed=bool(failed),

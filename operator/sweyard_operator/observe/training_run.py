@@ -17,10 +17,13 @@ from sweyard_operator.caches import Caches
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.observe.listed_images import listed_images
+from sweyard_operator.observe.lost_nodes import find_lost_nodes
 from sweyard_operator.observe.pod_state import is_waiting_silently, read_pod
+from sweyard_operator.observe.queued_workload import observe_workload
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
 from sweyard_operator.observe.warning_events import observe_warnings
+from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -29,12 +32,14 @@ from sweyard_operator.resources import (
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLLOUT_POOLS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
+    WORKLOADS,
     Manifest,
     Resource,
     is_owned_by,
@@ -55,6 +60,7 @@ def child_names(run: str) -> list[tuple[Resource, str]]:
         *((resource, run) for resource in (IMAGE_CACHES, ROLLOUT_POOLS, PERSISTENT_VOLUME_CLAIMS)),
         *((resource, trainer) for resource in (SERVICE_ACCOUNTS, ROLE_BINDINGS, SERVICES, NETWORK_POLICIES)),
         (ROLE_BINDINGS, holder_binding_name(run)),
+        *((POD_DISRUPTION_BUDGETS, name) for name in (trainer, engine)),
         *((resource, engine) for resource in (STATEFUL_SETS, SERVICES, NETWORK_POLICIES)),
         *((resource, gateway) for resource in (DEPLOYMENTS, SERVICES, NETWORK_POLICIES)),
     ]
@@ -80,6 +86,14 @@ async def observe_training_run(
     spec = run["spec"]
     cache_name = (spec.get("images") or {}).get("cacheRef") or name
     pool_name = (spec.get("sandboxes") or {}).get("poolRef") or name
+    states = tuple(read_pod(pod, warnings.get(pod["metadata"]["uid"])) for pod in pods)
+    overdue = [pod.node for pod in states if pod.is_live and pod.node and pod.due_at is not None and pod.due_at < now]
+    queued = QueuedWorkload()
+    if spec.get("queueName") is not None:
+        priority_class = (spec.get("trainer") or {}).get("priorityClassName")
+        queued = await observe_workload(cluster, namespace, name, priority_class=priority_class)
+        if queued.workload is not None:
+            children[WORKLOADS, name] = queued.workload
     has_begun = (CONFIG_MAPS, config_map_name(name)) in children and bool(jobs)
     return RunSnapshot(
         run=run,
@@ -87,11 +101,13 @@ async def observe_training_run(
         jobs=tuple(
             sorted((read_job(job, warnings.get(job["metadata"]["uid"])) for job in jobs), key=lambda job: job.attempt)
         ),
-        pods=tuple(read_pod(pod, warnings.get(pod["metadata"]["uid"])) for pod in pods),
+        pods=states,
         image_cache=caches.get(IMAGE_CACHES, namespace, cache_name),
         rollout_pool=caches.get(ROLLOUT_POOLS, namespace, pool_name),
         warnings=warnings,
         datasets={} if has_begun else await _observe_datasets(cluster, namespace, spec),
+        queued=queued,
+        lost_nodes=await find_lost_nodes(cluster, overdue),
         refusals=refusals,
     )
 

@@ -21,7 +21,7 @@ def active_phase(
     """The phase of a run that is neither suspended nor over."""
     if isinstance(gang, Running):
         if not trainer.is_ready:
-            return "Pending" if trainer.reason == Reason.QUEUED else "Starting"
+            return "Starting"
         return "Evaluating" if is_evaluating(snapshot.status, gang.job.attempt) else "Running"
     if isinstance(gang, Waiting):
         return "Restarting"

@@ -29,7 +29,8 @@ class Patch:
     resource: Resource
     namespace: str
     name: str
-    operations: tuple[dict[str, str], ...]
+    operations: tuple[dict[str, Any], ...]
+    subresource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Refusal:
     name: str
     """Name of the child."""
     reason: str
-    """QuotaExceeded, Forbidden or Invalid."""
+    """QuotaExceeded, Forbidden, Invalid or NotServed."""
     message: str
     """The API server's own words."""
 

@@ -14,6 +14,7 @@ Obstacle = tuple[Reason, str]
 """What is in the way, in a word and in a sentence."""
 
 _REFUSALS = {"QuotaExceeded": Reason.QUOTA_EXCEEDED, "Forbidden": Reason.FORBIDDEN, "Invalid": Reason.REFUSED}
+_WITHOUT_KUEUE = "install Kueue, or suspend the run and take its queueName away"
 
 
 def plan_progressing(
@@ -47,6 +48,8 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
         )
     if snapshot.refusals:
         refusal = snapshot.refusals[0]
+        if refusal.reason == "NotServed":
+            return Reason.QUEUE_MISSING, f"{refusal.message}: {_WITHOUT_KUEUE}"
         return _REFUSALS.get(refusal.reason, Reason.REFUSED), f"{refusal.name}: {refusal.message}"
     return None
 

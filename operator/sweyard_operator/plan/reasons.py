@@ -16,6 +16,12 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     INVALID_SPEC = "InvalidSpec"
     """Present only while the resolved whole is wrong."""
+    ADMITTED = "Admitted"
+    """Present while the run is in a queue."""
+    GPU_BUDGET_LOW = "GPUBudgetLow"
+    """Present where there is a budget."""
+    UNPLACED = "Unplaced"
+    """Present only while the run holds nothing, since its pods could not all be placed."""
 
 
 class Reason(StrEnum):
@@ -33,6 +39,8 @@ class Reason(StrEnum):
     NOT_FAILED = "NotFailed"
     NOT_SUSPENDED = "NotSuspended"
     RELEASED = "Released"
+    ADMITTED = "Admitted"
+    WITHIN_BUDGET = "WithinBudget"
 
     # On its way.
     CREATING = "Creating"
@@ -46,9 +54,11 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     RESTARTING = "Restarting"
 
-    # In the way.
+    # In the way, or soon.
+    GPU_BUDGET_LOW = "GPUBudgetLow"
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"
+    QUEUE_MISSING = "QueueMissing"
     QUOTA_EXCEEDED = "QuotaExceeded"
     FORBIDDEN = "Forbidden"
     REFUSED = "Refused"
@@ -57,11 +67,14 @@ class Reason(StrEnum):
     POOL_MISSING = "PoolMissing"
     POOL_NOT_READY = "PoolNotReady"
     UNSCHEDULABLE = "Unschedulable"
+    PLACEMENT_DEADLINE = "PlacementDeadline"
     IMAGE_PULL = "ImagePull"
     CONTAINER_CONFIG = "ContainerConfig"
     CRASH_LOOP = "CrashLoop"
     OUT_OF_MEMORY = "OOMKilled"
+    ACCELERATOR_MEMORY = "AcceleratorOutOfMemory"
     EVICTED = "Evicted"
+    DISRUPTED = "Disrupted"
     EXITED = "Exited"
     EVENT = "NotStarted"
     FAILED_CREATE = "FailedCreate"
@@ -72,6 +85,7 @@ class Reason(StrEnum):
     USER_ERROR = "UserError"
     RESTART_LIMIT = "RestartLimitReached"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    GPU_BUDGET_SPENT = "GPUBudgetSpent"
 
 
 REMEDIES = {
@@ -79,13 +93,19 @@ REMEDIES = {
     Reason.IMAGE_PULL: "check {field}.image and the pull secrets",
     Reason.CONTAINER_CONFIG: "create what is missing, or correct the name in the spec",
     Reason.OUT_OF_MEMORY: "raise {field}.resources.limits.memory",
+    Reason.ACCELERATOR_MEMORY: "take less memory of the accelerator: lower trainer.tokensPerMicrobatch, set "
+    "trainer.gradientCheckpointing or trainer.cpuOffload, or lower inference.memoryFraction",
     Reason.FAILED_CREATE: "raise the quota or lower {field}.resources",
 }
 """What a person can do; `field` is the part of the spec that the pods come from."""
 
+MEMORY = (Reason.OUT_OF_MEMORY, Reason.ACCELERATOR_MEMORY)
+"""Ends that come again at the same step, since the same work needs the same memory."""
+
 WARNINGS = frozenset(Reason) - {
     *(Reason.NOT_NEEDED, Reason.EXTERNAL, Reason.EMBEDDED, Reason.COLOCATED, Reason.READY, Reason.RUNNING),
     *(Reason.FINISHED, Reason.NOT_FINISHED, Reason.NOT_FAILED, Reason.NOT_SUSPENDED, Reason.RELEASED),
+    *(Reason.WITHIN_BUDGET, Reason.ADMITTED),
     *(Reason.CREATING, Reason.WAITING, Reason.STARTING, Reason.QUEUED, Reason.PULLING, Reason.TERMINATING),
     *(Reason.SUSPENDING, Reason.SUSPENDED),
 }

@@ -1,5 +1,7 @@
 """What becomes of the trainer gang: one attempt at a time, started anew within a budget.
 
+An attempt that the cluster ended (a drain, a preemption, a lost node) does not count towards it.
+
 The ledger of attempts and restarts is the greatest of what the status and the Jobs say: a Job carries the counts it
 was started with, and is never deleted before the status shows them.
 """
@@ -9,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sweyard_api.infrastructure import Restart
+from sweyard_api.training_run import FailedAttempt
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.trainer_job import TrainerJob
+from sweyard_operator.plan.failed_attempt import describe_repetition, is_disruption, repeats_itself
 from sweyard_operator.plan.reasons import Reason
 
 _MAX_BACKOFF_SECONDS = 600
@@ -57,6 +61,16 @@ class Ended:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How attempts failed."""
+
+    last: FailedAttempt | None = None
+    """The newest, as what there is tells it."""
+    recorded: FailedAttempt | None = None
+    """As the status shows it: the same one, or the one before."""
+
+
 Decision = Start | Running | Waiting | Ended
 
 
@@ -69,7 +83,12 @@ def count_ledger(recorded: Ledger, jobs: Sequence[TrainerJob]) -> Ledger:
 
 
 def decide_gang(
-    jobs: Sequence[TrainerJob], pods: Sequence[PodState], ledger: Ledger, restart: Restart, now: datetime
+    jobs: Sequence[TrainerJob],
+    pods: Sequence[PodState],
+    ledger: Ledger,
+    restart: Restart,
+    failures: Failures,
+    now: datetime,
 ) -> Decision:
     """What to do about the trainer; `pods` are the run's trainer pods of all attempts."""
     newest = max(jobs, key=lambda job: job.attempt, default=None)
@@ -84,19 +103,23 @@ def decide_gang(
         return Waiting(Reason.TERMINATING, f"Job {newest.name} is being deleted")
     if not newest.is_failed:
         return Running(newest)
-    return _decide_restart(newest, pods, own_pods, ledger, restart, now)
+    return _decide_restart(newest, pods, ledger, restart, failures, now)
 
 
 def _decide_restart(
     failed: TrainerJob,
     pods: Sequence[PodState],
-    own_pods: Sequence[PodState],
     ledger: Ledger,
     restart: Restart,
+    failures: Failures,
     now: datetime,
 ) -> Decision:
-    cause = first_cause(failed, own_pods)
-    if ledger.restarts >= restart.limit:
+    last, before = failures.last, failures.recorded
+    if last is not None and before is not None and repeats_itself(last, before):
+        return Ended(False, Reason.USER_ERROR, describe_repetition(last, before))
+    cause = last.message if last is not None else f"Job {failed.name} failed"
+    is_disrupted = last is not None and is_disruption(last)
+    if ledger.restarts >= restart.limit and not is_disrupted:
         message = f"attempt {failed.attempt} failed and restart.limit is {restart.limit}; {cause}"
         return Ended(False, Reason.RESTART_LIMIT, message)
     if (wait := _wait_for_pods(pods) or _wait_for_job(failed)) is not None:
@@ -105,23 +128,13 @@ def _decide_restart(
     if now < until:
         message = f"attempt {failed.attempt} failed, the next starts at {until:%H:%M:%S} UTC; {cause}"
         return Waiting(Reason.BACK_OFF, message, until)
-    return Start(ledger.attempts, ledger.restarts + 1)
+    return Start(ledger.attempts, ledger.restarts + (0 if is_disrupted else 1))
 
 
 def backoff_seconds(restart: Restart, restarts: int) -> int:
     """Wait before the next restart, when so many were made."""
     # The exponent is bounded before it is used: 2**1000 seconds is no number of seconds.
     return int(min(restart.backoff_seconds * 2 ** min(restarts, 16), _MAX_BACKOFF_SECONDS))
-
-
-def first_cause(job: TrainerJob, pods: Sequence[PodState]) -> str:
-    """What ended an attempt: the pod that failed first, since the others die of its death."""
-    ends = [(pod.ended_at, pod.name, pod.trouble) for pod in pods if pod.trouble and pod.ended_at]
-    if ends:
-        _, name, trouble = min(ends, key=lambda end: (end[0], end[1]))
-        return f"pod {name}: {trouble.message}"
-    troubles = [f"pod {pod.name}: {pod.trouble.message}" for pod in pods if pod.trouble]
-    return troubles[0] if troubles else job.message or f"Job {job.name} failed"
 
 
 def _user_fault(job: TrainerJob, pods: Sequence[PodState]) -> str | None:
@@ -137,7 +150,7 @@ def _wait_for_pods(pods: Sequence[PodState]) -> Waiting | None:
     if not live:
         return None
     more = f" and {len(live) - 1} more" if len(live) > 1 else ""
-    message = f"waiting for pod {live[0]}{more} of an earlier attempt to end; if its node is lost, delete the node"
+    message = f"waiting for pod {live[0]}{more} of an earlier attempt to end"
     return Waiting(Reason.TERMINATING, message)
 
 

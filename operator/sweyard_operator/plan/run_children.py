@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sweyard_api.constants import engine_name, gateway_name
 from sweyard_operator.build.config_map import build_config_map
+from sweyard_operator.build.disruption_budgets import build_disruption_budgets
 from sweyard_operator.build.engine import build_engine_service, build_engines
 from sweyard_operator.build.gateway import build_gateway, build_gateway_service
 from sweyard_operator.build.image_cache import build_image_cache
@@ -24,6 +25,7 @@ from sweyard_operator.resources import (
     ROLLOUT_POOLS,
     SERVICES,
     STATEFUL_SETS,
+    WORKLOADS,
     Manifest,
     name_of,
     resource_of,
@@ -51,6 +53,7 @@ def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool
         *build_role_bindings(run),
         build_claim(run),
         *build_network_policies(run, settings),
+        *build_disruption_budgets(run),
         build_trainer_service(run),
         build_engine_service(run) if run.has_engines else None,
         build_gateway_service(run) if run.has_gateway else None,
@@ -88,12 +91,16 @@ def _with_uid(manifest: Manifest, live: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "uid": live["metadata"]["uid"]}}
 
 
-def plan_release(snapshot: RunSnapshot, *, keeps_cache: bool = False) -> tuple[Deletion, ...]:
-    """Deletions of what costs something: engines, gateway, the run's own pool, and, at its end, its image cache."""
+def plan_release(
+    snapshot: RunSnapshot, *, keeps_cache: bool = False, keeps_place: bool = False
+) -> tuple[Deletion, ...]:
+    """Deletions of what costs something: engines, gateway, the run's own pool, its place in a queue with the quota that
+    this holds, and, at its end, its image cache."""
     engine, gateway = engine_name(snapshot.name), gateway_name(snapshot.name)
     released = [
         *((STATEFUL_SETS, engine), (SERVICES, engine), (DEPLOYMENTS, gateway), (SERVICES, gateway)),
         (ROLLOUT_POOLS, snapshot.name),
+        *(() if keeps_place else ((WORKLOADS, snapshot.name),)),
         *(() if keeps_cache else ((IMAGE_CACHES, snapshot.name),)),
     ]
     owned = [(resource, snapshot.owned(resource, name)) for resource, name in released]

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from sweyard_api.constants import CONFIG_KEY, config_map_name
+from sweyard_api.crd_rules import LIVE_FIELDS
 from sweyard_api.problem import InvalidSpecError, Problem
 from sweyard_api.resolve import load_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
@@ -15,7 +16,8 @@ from sweyard_operator.resources import CONFIG_MAPS
 MAX_NAME_LENGTH = 40
 """The pods of a run's trainer carry its name with a suffix, and host names end at 63 characters."""
 
-_LIVE_FIELDS = ("restart", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+_LIVE_FIELDS = tuple(name for name in LIVE_FIELDS if name != "suspend")
+"""Suspension is a wish of the moment, not a part of the config."""
 
 
 def read_config(snapshot: RunSnapshot) -> TrainingRunSpec:
@@ -26,7 +28,6 @@ def read_config(snapshot: RunSnapshot) -> TrainingRunSpec:
     spec = snapshot.run["spec"]
     stored = snapshot.owned(CONFIG_MAPS, config_map_name(snapshot.name))
     if stored is None:
-        # Suspension is a wish of the moment, not a part of the config that is stored.
         return with_task_images(resolve({**spec, "suspend": False}), snapshot.datasets)
     return _with_live_fields(_stored_config(stored["data"][CONFIG_KEY]), spec)
 

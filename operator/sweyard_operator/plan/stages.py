@@ -1,10 +1,12 @@
 """Images and sandboxes: what stands between the config and the engines."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sweyard_operator.build.image_cache import cache_name
 from sweyard_operator.build.run_context import RunContext
+from sweyard_operator.conditions import parse_time
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
@@ -60,6 +62,16 @@ def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
     if ready.get("status") == "True" or (snapshot.jobs and ready.get("reason") == POOL_STARTING):
         return Stage(kind, True, Reason.READY, message)
     return Stage(kind, False, Reason.POOL_NOT_READY, message)
+
+
+def pool_unplaced_since(run: RunContext, snapshot: RunSnapshot) -> datetime | None:
+    """Since when the pool has not been ready, if that is for want of a node for its pods."""
+    if not run.has_pool or snapshot.rollout_pool is None:
+        return None
+    ready = _condition(snapshot.rollout_pool, "Ready")
+    if ready.get("status") != "False" or ready.get("reason") != Reason.UNSCHEDULABLE:
+        return None
+    return parse_time(ready["lastTransitionTime"])
 
 
 def _missing(kind: ConditionType, noun: str, name: str, *, is_shared: bool) -> Stage:

@@ -2,33 +2,24 @@
 
 from datetime import datetime
 
-from sweyard_operator.build.run_context import COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
-from sweyard_operator.plan.plan import Deletion, Plan
+from sweyard_operator.plan.letting_go import plan_letting_go
+from sweyard_operator.plan.plan import Plan
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ledger
-from sweyard_operator.plan.run_children import plan_release, plan_stop
-from sweyard_operator.plan.run_status import (
-    build_status,
-    recorded_ledger,
-    transition_events,
-    unfinished_conditions,
-)
+from sweyard_operator.plan.run_status import build_status, transition_events, unfinished_conditions
 
 _POLL_SECONDS = 10.0
 
 
 def plan_suspended(snapshot: RunSnapshot, ledger: Ledger, total_steps: int, now: datetime) -> Plan:
-    """One pass towards, or in, suspension. Finished Jobs stay: they are the ledger of what failed."""
-    deletions = _plan_deletions(snapshot, ledger)
-    live = sorted(pod.name for pod in snapshot.pods if pod.is_live)
-    unfinished = any(not job.is_finished for job in snapshot.jobs)
-    is_done = not live and not deletions and not unfinished
-    conditions = _conditions(is_done, f"waiting for {', '.join(live[:3]) or 'the trainer Job'} to end")
+    """One pass towards, or in, suspension."""
+    going = plan_letting_go(snapshot, ledger)
+    conditions = _conditions(going.is_done, going.waits_for)
     status = build_status(
         snapshot,
-        phase="Suspended" if is_done else "Suspending",
+        phase="Suspended" if going.is_done else "Suspending",
         conditions=conditions,
         ledger=ledger,
         total_steps=total_steps,
@@ -36,23 +27,11 @@ def plan_suspended(snapshot: RunSnapshot, ledger: Ledger, total_steps: int, now:
         start=snapshot.time("startTime"),
     )
     return Plan(
-        delete=deletions,
+        delete=going.deletions,
         events=transition_events(snapshot, conditions),
         status=status,
-        requeue_after_seconds=None if is_done else _POLL_SECONDS,
+        requeue_after_seconds=None if going.is_done else _POLL_SECONDS,
     )
-
-
-def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger) -> tuple[Deletion, ...]:
-    """The trainer first; engines, gateway and pool once it has written its checkpoint and is gone."""
-    stop = plan_stop(snapshot)
-    if stop:
-        # A Job carries the counts; once it is gone, only the status does.
-        return stop if recorded_ledger(snapshot) == ledger else ()
-    if any(not job.is_finished for job in snapshot.jobs):
-        return ()
-    has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))
-    return () if has_live_trainer else plan_release(snapshot, keeps_cache=True)
 
 
 def _conditions(is_done: bool, waiting: str) -> list[Condition]:

@@ -33,9 +33,6 @@ def plan_trainer(
 
 def _running(run: RunContext, snapshot: RunSnapshot, job: TrainerJob) -> Stage:
     wanted = run.trainer_replicas
-    if job.is_queued:
-        message = f"Job {job.name} waits in queue {run.config.queue_name} for Kueue to admit it"
-        return Stage(_KIND, False, Reason.QUEUED, message)
     pods = [pod for pod in snapshot.pods_of(COMPONENT_TRAINER) if pod.attempt == job.attempt]
     running = sum(pod.is_ready or pod.phase == "Succeeded" for pod in pods)
     if running >= wanted:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sweyard_operator.conditions import rfc3339
 from sweyard_operator.errors import StreamDeadError, UnreachableError, api_error
-from sweyard_operator.resources import ALL, PODS, Manifest, Resource, name_of, namespace_of
+from sweyard_operator.resources import ALL, PODS, SERVICES, Manifest, Resource, name_of, namespace_of
 from sweyard_operator.testing.lies import Lies
 from sweyard_operator.testing.object_store import Address, Change, ObjectStore, matches
 from sweyard_operator.testing.patches import PatchTestError, json_patch, merge_patch
@@ -57,6 +57,8 @@ class FakeApiServer:
             return self._status(500, "InternalError", "etcd leader changed")
         if method != "GET" and lies.happens(lies.conflict_rate):
             return self._status(409, "Conflict", "the object has been modified")
+        if _parse(path)[0].plural in lies.unserved:
+            return Response(404, {}, b"404 page not found\n")
         self.requests.append((method, path))
         reply = self._serve(method, path, params, json.loads(body) if body else {}, content_type)
         if lies.is_down or lies.happens(lies.lost_reply_rate):
@@ -101,6 +103,8 @@ class FakeApiServer:
             num_pods = sum(kind == PODS and namespace == address[1] for kind, namespace, _ in self.store.objects)
             if (words := self.lies.refusal(body, num_pods)) is not None:
                 return self._status(403, "Forbidden", f'pods "{address[2]}" is forbidden: {words}')
+        if resource == SERVICES:
+            body = {**body, "spec": {"clusterIP": "10.96.0.7", **body["spec"]}}
         item = self.store.create(resource, body)
         if manager is not None:
             self.store.apply(item, body, manager)
@@ -223,6 +227,11 @@ class FakeApiServer:
         """Wake all watches. Each waits on the event that it found, so none is missed."""
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def delete_pod(self, pod: Manifest) -> None:
+        """As a controller does, with the pod's own grace period; once is enough."""
+        if "deletionTimestamp" not in pod["metadata"]:
+            self._delete((PODS, namespace_of(pod), name_of(pod)), json.loads(json.dumps(pod)), {})
 
     def touch(self) -> None:
         """Tell watches of a change made directly in `store`."""

@@ -28,6 +28,8 @@ class FakeNodes:
     """Nodes that stopped reporting: their pods neither start nor go."""
     dirty: dict[str, str] = field(default_factory=dict)
     """By pod UID: what the next container finds that is made in place of an ended one."""
+    collects_at_once: bool = True
+    """Whether a pod whose owner is gone goes without its grace period."""
     unpullable: Mapping[str, str] = field(default_factory=dict)
     """Images that cannot be pulled, and the kubelet's words."""
     _at_rest: tuple[Any, ...] = field(default=(), init=False)
@@ -75,7 +77,11 @@ class FakeNodes:
         owners = item["metadata"].get("ownerReferences") or ()
         if not owners or any(owner["uid"] in living for owner in owners):
             return False
-        self.api.store.remove((resource, item["metadata"]["namespace"], item["metadata"]["name"]))
+        address = (resource, item["metadata"]["namespace"], item["metadata"]["name"])
+        if resource == PODS and not self.collects_at_once:
+            self.api.delete_pod(item)
+            return address not in self.api.store.objects
+        self.api.store.remove(address)
         return True
 
     def _is_settled(self, pod: Mapping[str, Any]) -> bool:

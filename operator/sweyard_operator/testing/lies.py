@@ -41,6 +41,8 @@ class Lies:
     """410 to the start of a watch."""
     unlistable: frozenset[str] = frozenset()
     """Plural names whose lists answer 500."""
+    unserved: frozenset[str] = frozenset()
+    """Plural names of kinds that the server does not know."""
     pod_quota: int | None = None
     """Pods a namespace may hold."""
     forbidden_images: frozenset[str] = frozenset()

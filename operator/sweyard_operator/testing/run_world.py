@@ -21,22 +21,26 @@ from sweyard_operator.conditions import rfc3339
 from sweyard_operator.observe.pod_state import read_pod
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
+from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
 from sweyard_operator.plan.training_run import plan_training_run
 from sweyard_operator.resources import (
     DEPLOYMENTS,
     IMAGE_CACHES,
     JOBS,
+    PODS,
     ROLLOUT_POOLS,
     SERVICES,
     STATEFUL_SETS,
     TRAINING_RUNS,
+    WORKLOADS,
     Manifest,
     Resource,
     is_owned_by,
     name_of,
     resource_of,
 )
+from sweyard_operator.testing.patches import json_patch
 
 Object = dict[str, Any]
 
@@ -58,6 +62,8 @@ class RunWorld:
         self.pods: dict[str, Object] = {}
         self.warnings: dict[str, str] = {}
         self.datasets: dict[str, tuple[str, ...] | None] = {}
+        self.flavors: dict[str, Object] = {}
+        self.lost_nodes: set[str] = set()
         self.refusals: tuple[Refusal, ...] = ()
         self.is_run_deleted = False
         self._num_objects = 0
@@ -76,6 +82,8 @@ class RunWorld:
             rollout_pool=self._shared(ROLLOUT_POOLS, "sandboxes", "poolRef"),
             warnings=self.warnings,
             datasets=self.datasets,
+            queued=QueuedWorkload(self.objects.get((WORKLOADS, "demo")), self.flavors),
+            lost_nodes=frozenset(self.lost_nodes),
             refusals=self.refusals,
         )
 
@@ -88,6 +96,8 @@ class RunWorld:
         plan = self.plan()
         for deletion in plan.delete:
             self._delete(deletion)
+        for patch in plan.patch:
+            json_patch(self.objects[patch.resource, patch.name], patch.operations)
         for manifest in plan.create:
             self.add(manifest)
         if plan.status is not None and writes_status:
@@ -101,7 +111,7 @@ class RunWorld:
         for _ in range(max_passes):
             before = copy.deepcopy(self.run["status"])
             plan = self.step()
-            if not plan.create and not plan.delete and self.run["status"] == before:
+            if not plan.create and not plan.delete and not plan.patch and self.run["status"] == before:
                 return
         raise RuntimeError(f"no rest after {max_passes} passes")
 
@@ -113,7 +123,7 @@ class RunWorld:
         if key in self.objects:
             return
         item = copy.deepcopy(dict(manifest))
-        item["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": rfc3339(self.now)}
+        item["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": rfc3339(self.now), "resourceVersion": "1"}
         if key[0] == SERVICES and item["spec"].get("clusterIP") is None:
             item["spec"]["clusterIP"] = "10.96.0.7"
         self.objects[key] = item
@@ -127,11 +137,21 @@ class RunWorld:
     def _add_pod(self, name: str, labels: Mapping[str, str]) -> None:
         metadata = {"name": name, "uid": self._new_uid(), "labels": dict(labels)}
         metadata["creationTimestamp"] = rfc3339(self.now)
-        self.pods[name] = {"metadata": metadata, "status": {"phase": "Pending"}}
+        self.pods[name] = {"metadata": metadata, "spec": self._pod_spec(name), "status": {"phase": "Pending"}}
+
+    def _pod_spec(self, name: str) -> Object:
+        """As its owner's template has it."""
+        owner = name.rpartition("-")[0]
+        kinds = (JOBS, STATEFUL_SETS, DEPLOYMENTS)
+        template = next((self.objects[kind, owner] for kind in kinds if (kind, owner) in self.objects), None)
+        return copy.deepcopy(template["spec"]["template"]["spec"]) if template is not None else {}
 
     def _delete(self, deletion: Deletion) -> None:
         if deletion.resource == TRAINING_RUNS:
             self.is_run_deleted = True
+            return
+        if deletion.resource == PODS:
+            self._delete_pod(deletion)
             return
         key = (deletion.resource, deletion.name)
         if self.objects.get(key, {}).get("metadata", {}).get("uid") != deletion.uid:
@@ -141,9 +161,27 @@ class RunWorld:
             if not name.startswith(f"{deletion.name}-") or deletion.resource not in (JOBS, STATEFUL_SETS, DEPLOYMENTS):
                 continue
             if deletion.resource == JOBS and pod["status"]["phase"] in ("Pending", "Running"):
-                pod["metadata"]["deletionTimestamp"] = rfc3339(self.now)
+                self._end_pod_within(pod, pod["spec"].get("terminationGracePeriodSeconds", 30))
             else:
                 del self.pods[name]
+
+    def _delete_pod(self, deletion: Deletion) -> None:
+        """At once without a grace period; else its kubelet has the last word, where it has one."""
+        pod = self.pods.get(deletion.name)
+        if pod is None or pod["metadata"]["uid"] != deletion.uid:
+            return
+        if deletion.grace_period_seconds == 0:
+            del self.pods[deletion.name]
+        else:
+            grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+            asked = deletion.grace_period_seconds
+            self._end_pod_within(pod, grace if asked is None else asked)
+
+    def _end_pod_within(self, pod: Object, seconds: int) -> None:
+        """A later deletion can only bring the end nearer."""
+        due = rfc3339(self.now + timedelta(seconds=seconds))
+        metadata = pod["metadata"]
+        metadata["deletionTimestamp"] = min(due, metadata.get("deletionTimestamp", due))
 
     # Scripts.
 
@@ -175,30 +213,62 @@ class RunWorld:
             for ordinal in range(owner["spec"]["replicas"]):
                 self.start_pod(f"{name}-{ordinal}", owner["spec"]["template"]["metadata"]["labels"][LABEL_COMPONENT])
 
+    def say_of_workload(self, **conditions: tuple[str, str, str]) -> None:
+        """Kueue writes conditions: status, reason and message by type."""
+        status = self.objects[WORKLOADS, "demo"].setdefault("status", {})
+        kept = [entry for entry in status.get("conditions", ()) if entry["type"] not in conditions]
+        status["conditions"] = kept + [
+            {"type": kind, "status": state, "reason": reason, "message": message}
+            for kind, (state, reason, message) in conditions.items()
+        ]
+
+    def admit(self, flavor: str = "default") -> None:
+        """Kueue admits the run, with one flavor for all its pod sets."""
+        yes = ("True", "QuotaReserved", "Quota reserved in ClusterQueue lab")
+        self.say_of_workload(QuotaReserved=yes, Admitted=yes, Evicted=("False", "QuotaReserved", ""))
+        workload = self.objects[WORKLOADS, "demo"]
+        sets = [{"name": one["name"], "flavors": {"cpu": flavor}} for one in workload["spec"]["podSets"]]
+        workload["status"]["admission"] = {"clusterQueue": "lab", "podSetAssignments": sets}
+
     def start_pod(self, name: str, component: str) -> None:
         """A pod that runs and is Ready."""
         if name not in self.pods:
             self._add_pod(name, {LABEL_RUN: "demo", LABEL_RUN_UID: "run-uid", LABEL_COMPONENT: component})
+        self.pods[name]["spec"]["nodeName"] = "node-a"
         self.pods[name]["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    def strand_pod(self, name: str, words: str = "0/5 nodes are available: 5 Insufficient nvidia.com/gpu.") -> None:
+        """The scheduler finds no node for a pod."""
+        scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+        self.pods[name]["status"] = {"phase": "Pending", "conditions": [scheduled]}
 
     def run_gang(self, attempt: int) -> None:
         """All pods of an attempt run."""
         for index in range(self._job(attempt)["spec"]["parallelism"]):
             self.start_pod(f"{trainer_job_name('demo', attempt)}-{index}", "trainer")
 
-    def end_gang(self, attempt: int, *, exit_code: int, said: str = "", index: int = 0) -> None:
+    def end_gang(self, attempt: int, *, exit_code: int, said: str = "", index: int = 0, reason: str = "Error") -> None:
         """One pod ends with `exit_code`, the others are killed for it, and the Job controller says how it ended."""
         job = self._job(attempt)
         for number in range(job["spec"]["parallelism"]):
             code, words = (exit_code, said) if number == index else (exit_code and 143, "")
-            self.end_pod(f"{name_of(job)}-{number}", code, words, later_seconds=0 if number == index else 5)
-        reason = "PodFailurePolicy" if exit_code == 2 else "BackoffLimitExceeded"
-        self.finish_job(attempt, "Failed" if exit_code else "Complete", reason)
+            is_first = number == index
+            self.end_pod(
+                f"{name_of(job)}-{number}",
+                code,
+                words,
+                later_seconds=0 if is_first else 5,
+                reason=reason if is_first else "Error",
+            )
+        verdict = "PodFailurePolicy" if exit_code == 2 else "BackoffLimitExceeded"
+        self.finish_job(attempt, "Failed" if exit_code else "Complete", verdict)
 
-    def end_pod(self, name: str, exit_code: int, said: str = "", *, later_seconds: float = 0) -> None:
+    def end_pod(
+        self, name: str, exit_code: int, said: str = "", *, later_seconds: float = 0, reason: str = "Error"
+    ) -> None:
         """The trainer container of a pod ends."""
         finished = rfc3339(self.now + timedelta(seconds=later_seconds))
-        end = {"exitCode": exit_code, "finishedAt": finished, "message": said, "reason": "Error"}
+        end = {"exitCode": exit_code, "finishedAt": finished, "message": said, "reason": reason}
         status = {"name": "trainer", "state": {"terminated": end}}
         phase = "Failed" if exit_code else "Succeeded"
         self.pods[name]["status"] = {"phase": phase, "containerStatuses": [status]}

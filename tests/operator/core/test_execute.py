@@ -10,7 +10,7 @@ from sweyard_operator.caches import Caches
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.execute import Executor
-from sweyard_operator.plan.plan import Deletion, Event, Plan
+from sweyard_operator.plan.plan import Deletion, Event, Patch, Plan
 from sweyard_operator.resources import CONFIG_MAPS, EVENTS, PODS, ROLLOUT_POOLS, Manifest
 from sweyard_operator.testing.fake_api import FakeApiServer
 from sweyard_operator.testing.lies import Lies
@@ -121,6 +121,35 @@ def test_refusals_carry_the_words_of_quota_and_admission() -> None:
         assert "limited: pods=1" in outcome.refused[0].message
 
     play(story, forbidden_images=frozenset({"bad:1"}))
+
+
+def test_a_kind_that_the_cluster_does_not_serve_is_a_refusal() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        workload = {**child("Workload", "run"), "apiVersion": "kueue.x-k8s.io/v1beta1", "spec": {}}
+        outcome = await executor.execute(Plan(create=(workload, pod("a"))), owner)
+        (refusal,) = outcome.refused
+        assert (refusal.name, refusal.reason) == ("run", "NotServed")
+        assert refusal.message == "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"
+        assert len(outcome.created) == 1
+
+    play(story, unserved=frozenset({"workloads"}))
+
+
+def test_a_patch_of_the_status_changes_nothing_else_and_only_what_was_looked_at() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        def patch(version: str) -> Patch:
+            test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+            changes = [{"op": "add", "path": f"/{half}", "value": {"a": 1}} for half in ("status", "spec")]
+            return Patch(ROLLOUT_POOLS, "ns", "pool", (test, *changes), subresource="status")
+
+        first = patch(owner["metadata"]["resourceVersion"])
+        assert (await executor.execute(Plan(patch=(first,)), owner)).patched == (first,)
+        shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert shown is not None
+        assert (shown["status"], shown["spec"]) == ({"a": 1}, {})
+        assert (await executor.execute(Plan(patch=(first,)), owner)).patched == ()
+
+    play(story)
 
 
 def test_status_is_written_when_it_differs_and_to_this_very_object_only() -> None:

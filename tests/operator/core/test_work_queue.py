@@ -29,11 +29,30 @@ def play(
 ) -> None:
     async def main() -> None:
         queue = WorkQueue(randomness=random.Random(0), work_clock=(work or Work()).clock)
-        worker = asyncio.create_task(queue.run(reconcile, num_workers=4, on_computed=lambda key, seconds: None))
+        worker = asyncio.create_task(queue.run(reconcile, num_workers=4, on_pass=lambda key, waited, computed: None))
         await story(queue)
         worker.cancel()
 
     run_in_virtual_time(main())
+
+
+def test_the_wait_for_a_worker_is_told_without_the_wait_for_the_moment() -> None:
+    waits: list[float] = []
+
+    async def reconcile(key: Key) -> None:
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        queue = WorkQueue(randomness=random.Random(0), work_clock=Work().clock)
+        told = lambda key, waited, computed: waits.append(waited)  # noqa: E731
+        worker = asyncio.create_task(queue.run(reconcile, num_workers=1, on_pass=told))
+        queue.add(A)
+        queue.add(B, after_seconds=4)
+        await asyncio.sleep(25)
+        worker.cancel()
+
+    run_in_virtual_time(main())
+    assert waits == [pytest.approx(0, abs=0.01), pytest.approx(6, abs=0.01)]
 
 
 def test_equal_keys_coalesce() -> None:

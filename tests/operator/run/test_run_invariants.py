@@ -15,6 +15,7 @@ ACTIONS = st.sampled_from(
     [
         *("step", "lost status", "settle", "start", "start", "fail", "fail", "fail slowly", "fail slowly"),
         *("succeed", "user fault", "wait", "settle", "start", "fail"),
+        *("strand", "evict", "lose node", "wait long", "start"),
         *("suspend", "resume", "bury", "wait", "kill engine", "delete job", "end stragglers", "report"),
     ]
 )
@@ -52,6 +53,31 @@ def fail_slowly(world: RunWorld) -> None:
         pod = world.pods[f"demo-trainer-{attempt}-1"]
         pod["status"] = {"phase": "Running"}
         pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+
+
+def strand(world: RunWorld) -> None:
+    """No node takes a pod of the newest gang."""
+    attempt = newest(world)
+    if attempt is not None:
+        world.strand_pod(f"demo-trainer-{attempt}-1")
+
+
+def evict(world: RunWorld) -> None:
+    """A drain ends a pod of the newest gang, and so the gang."""
+    attempt = newest(world)
+    if attempt is not None:
+        disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "x"}
+        world.end_gang(attempt, exit_code=143)
+        world.pods[f"demo-trainer-{attempt}-1"]["status"]["conditions"] = [disruption]
+
+
+def lose_node(world: RunWorld) -> None:
+    """Nobody hears of the node of a gang whose Job has failed."""
+    attempt = newest(world)
+    if attempt is not None:
+        fail_slowly(world)
+        world.pods[f"demo-trainer-{attempt}-1"]["spec"]["nodeName"] = "node-b"
+        world.lost_nodes.add("node-b")
 
 
 def run_gang(world: RunWorld) -> None:
@@ -100,6 +126,14 @@ def act(world: RunWorld, action: str) -> None:
             world.bury_pods()
         case "wait":
             world.wait(15)
+        case "wait long":
+            world.wait(1_000)
+        case "strand":
+            strand(world)
+        case "evict":
+            evict(world)
+        case "lose node":
+            lose_node(world)
         case "kill engine":
             kill_engine(world)
         case "delete job":
@@ -149,6 +183,9 @@ def converge(world: RunWorld) -> None:
 # An operator that dies after it made a Job, and again after it deleted it for a suspension.
 @example(["prepare", "lost status", "suspend", "lost status", "bury", "lost status", "resume", "start"])
 @example(["start", "fail", "start", "fail", "start", "fail", "start"])
+@example(["start", "evict", "start", "evict", "start", "evict", "start"])
+@example(["settle", "start", "strand", "wait long", "settle", "bury", "settle", "wait long", "start"])
+@example(["start", "lose node", "wait long", "settle", "start"])
 def test_promises_hold_whatever_happens(actions: list[str]) -> None:
     world, before, attempts = new_world(), None, 0
     jobs: dict[str, str] = {}

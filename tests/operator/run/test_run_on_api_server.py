@@ -18,6 +18,7 @@ import yaml
 
 from sweyard_api.constants import FIELD_MANAGER_TRAINER, GROUP
 from sweyard_api.kinds import KINDS
+from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.testing import TestCluster
 
 pytestmark = pytest.mark.apiserver
@@ -25,7 +26,10 @@ pytestmark = pytest.mark.apiserver
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 GOLDENS = ("tiny", "tiny-development", "deepswe-32b")
-LEFTOVERS = "pods,jobs,statefulsets,deployments,services,configmaps,pvc,serviceaccounts,rolebindings,networkpolicies"
+LEFTOVERS = (
+    "pods,jobs,statefulsets,deployments,services,configmaps,pvc,serviceaccounts,rolebindings,networkpolicies,"
+    "poddisruptionbudgets"
+)
 
 Json = dict[str, Any]
 
@@ -117,6 +121,28 @@ class Lab:
         selector = f"sweyard.dev/component=trainer,sweyard.dev/attempt={attempt}"
         self.until(f"pod of attempt {attempt}", lambda: self.names("pods", selector))
         return self.names("pods", selector)[0]
+
+    def evict(self, pod: str) -> None:
+        """As a drain does. Raises ClusterError where a budget forbids it."""
+        name = pod.partition("/")[2]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": self.namespace}}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/eviction"
+        self.kubectl("create", "--raw", path, "-f", "-", body=body)
+
+    def say_of_workload(self, **conditions: str) -> None:
+        """Kueue writes conditions, and an admission where it reserves quota."""
+        status = self.get("workload", "demo").get("status", {})
+        others = [entry for entry in status.get("conditions", ()) if entry["type"] not in conditions]
+        said = {"reason": "Preempted", "message": "as the test says", "lastTransitionTime": stamp()}
+        new = [{"type": kind, "status": value, **said} for kind, value in conditions.items()]
+        written: Json = {"conditions": [*others, *new]}
+        if "Admitted" in conditions:
+            written["admission"] = {"clusterQueue": "lab", "podSetAssignments": []}
+        self.become("workload/demo", written)
+
+    def told_of_workload(self) -> dict[str, str]:
+        status = self.get("workload", "demo").get("status", {})
+        return {entry["type"]: entry["status"] for entry in status.get("conditions", ())}
 
     def report(self, **fields: Any) -> None:
         """The trainer writes status.trainer, as its client does."""
@@ -297,3 +323,86 @@ def test_quota_and_foreign_objects_are_told_and_recovered_from(lab: Lab) -> None
     assert "exceeded quota: small" in lab.condition("InferenceReady")["message"]
     lab.kubectl("delete", "quota", "small")
     lab.until("pods", lambda: lab.names("pods", "sweyard.dev/component=engine"), timeout_seconds=120)
+
+
+def test_a_drain_takes_one_rank_at_a_time_and_spends_no_restart(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run(trainer={"device": "cpu", "dtype": "float32", "replicas": 2}, restart={"backoffSeconds": 0})
+    lab.serve()
+    selector = "sweyard.dev/component=trainer,sweyard.dev/attempt=0"
+    lab.until("both ranks", lambda: len(lab.names("pods", selector)) == 2)
+    ranks = lab.names("pods", selector)
+    for rank in ranks:
+        lab.become(rank, RUNNING)
+    lab.until("it runs", lambda: lab.phase() == "Running")
+    allowed = "jsonpath={.status.disruptionsAllowed}"
+    lab.until("a budget", lambda: lab.kubectl("get", "pdb", "demo-trainer", "-o", allowed) == "1")
+    # A kubelet would hold it: so that it does not go before its grace period is over.
+    lab.kubectl("patch", ranks[0], "--type=merge", "-p", '{"metadata": {"finalizers": ["sweyard.dev/kubelet"]}}')
+    lab.evict(ranks[0])
+    lab.until("the eviction is told", lambda: lab.get("tr", "demo")["status"].get("lastFailure"))
+    with pytest.raises(ClusterError, match="disruption budget"):
+        lab.evict(ranks[1])
+    lab.become(ranks[0], ended(143))
+    lab.become(ranks[1], ended(143))
+    lab.kubectl("patch", ranks[0], "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    lab.trainer_pod(1)
+    status = lab.get("tr", "demo")["status"]
+    assert status["restarts"] == 0
+    assert (status["lastFailure"]["attempt"], status["lastFailure"]["reason"]) == (0, "Disrupted")
+
+
+def workload_kind(plural: str, kind: str, scope: str) -> Json:
+    """As much of a CRD of Kueue's as its protocol needs."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.kueue.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": "kueue.x-k8s.io",
+            "scope": scope,
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [version | {"schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+@pytest.fixture(scope="session")
+def kueue(kinds: TestCluster) -> Iterator[None]:
+    """Kueue's kinds; the test plays its controller."""
+    made = [
+        workload_kind("workloads", "Workload", "Namespaced"),
+        workload_kind("resourceflavors", "ResourceFlavor", "Cluster"),
+    ]
+    for crd in made:
+        kinds.kubectl("apply", "-f", "-", input_text=json.dumps(crd))
+        kinds.wait_for_kind(crd["metadata"]["name"])
+    yield
+    for crd in made:
+        kinds.kubectl("delete", "crd", crd["metadata"]["name"])
+
+
+def test_a_queued_run_is_admitted_evicted_and_admitted_again(lab: Lab, kueue: None) -> None:
+    lab.make_dataset()
+    lab.apply_run(queueName="team")
+    lab.until("its place in the queue", lambda: lab.names("workloads"))
+    assert not lab.names("pods,jobs,statefulsets,deployments,rolloutpools,configmaps")
+    for attempt in (0, 1):
+        lab.say_of_workload(QuotaReserved="True", Admitted="True", Evicted="False")
+        lab.serve()
+        lab.become(lab.trainer_pod(attempt), RUNNING)
+        lab.until("it runs", lambda: lab.phase() == "Running")
+        lab.until("Kueue is told", lambda: lab.told_of_workload().get("PodsReady") == "True")
+        lab.say_of_workload(Evicted="True")
+        lab.until("the quota is given back", lambda: lab.told_of_workload()["QuotaReserved"] == "False")
+        assert not lab.names("pods,jobs,statefulsets,deployments,rolloutpools")
+        assert "admission" not in lab.get("workload", "demo")["status"]
+        assert lab.told_of_workload()["Requeued"] == "True"
+    lab.kubectl("delete", "tr", "demo")
+    lab.until("nothing is left", lambda: not lab.names(f"{LEFTOVERS},workloads"))

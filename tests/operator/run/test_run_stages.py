@@ -281,18 +281,6 @@ def test_stored_config_outlives_a_change_of_the_spec(running: Make) -> None:
     assert world.run["status"]["totalSteps"] == steps
 
 
-def test_kueue_admits_a_queued_run(make_world: Make) -> None:
-    world = make_world(queueName="team")
-    world.settle()
-    world.serve()
-    world.settle()
-    job = world.objects[JOBS, "demo-trainer-0"]
-    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    assert job["spec"]["suspend"]
-    assert world.condition("TrainerReady")["reason"] == "Queued"
-    assert world.run["status"]["phase"] == "Pending"
-
-
 def test_deleted_run_is_left_to_the_garbage_collector(make_world: Make) -> None:
     world = make_world()
     world.run["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"

@@ -1,0 +1,45 @@
+"""Letting go of all that costs something: the trainer first, with time for a checkpoint, then what served it."""
+
+from dataclasses import dataclass
+
+from sweyard_operator.build.run_context import COMPONENT_TRAINER
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.plan import Deletion
+from sweyard_operator.plan.restart_policy import Ledger
+from sweyard_operator.plan.run_children import plan_release, plan_stop
+from sweyard_operator.plan.run_status import recorded_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class LettingGo:
+    """One pass of it. Config, volume and finished Jobs stay: these are the ledger of what failed."""
+
+    deletions: tuple[Deletion, ...]
+    is_done: bool
+    """Nothing is held any more."""
+    waits_for: str
+    """Whose end is awaited, for people."""
+
+
+def plan_letting_go(snapshot: RunSnapshot, ledger: Ledger, *, keeps_place: bool = False) -> LettingGo:
+    """What to delete now; with `keeps_place` not the run's place in its queue."""
+    deletions = _plan_deletions(snapshot, ledger, keeps_place)
+    live = sorted(pod.name for pod in snapshot.pods if pod.is_live)
+    unfinished = any(not job.is_finished for job in snapshot.jobs)
+    return LettingGo(
+        deletions,
+        is_done=not live and not deletions and not unfinished,
+        waits_for=f"waiting for {', '.join(live[:3]) or 'the trainer Job'} to end",
+    )
+
+
+def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, keeps_place: bool) -> tuple[Deletion, ...]:
+    """The trainer first; engines, gateway and pool once it has written its checkpoint and is gone."""
+    stop = plan_stop(snapshot)
+    if stop:
+        # A Job carries the counts; once it is gone, only the status does.
+        return stop if recorded_ledger(snapshot) == ledger else ()
+    if any(not job.is_finished for job in snapshot.jobs):
+        return ()
+    has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))
+    return () if has_live_trainer else plan_release(snapshot, keeps_cache=True, keeps_place=keeps_place)

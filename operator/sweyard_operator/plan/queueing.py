@@ -1,0 +1,118 @@
+"""`queueName`: nothing of a run that costs is made before Kueue has admitted it whole, and nothing is kept after.
+
+The run's Workload is its place in the queue. It goes with the rest when the run is suspended, over, or waits for nodes.
+"""
+
+from sweyard_operator.build.workload import build_workload
+from sweyard_operator.conditions import Condition
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.admission import (
+    condition,
+    holds_quota,
+    is_admitted,
+    is_evicted,
+    plan_giving_back,
+    plan_pods_ready,
+)
+from sweyard_operator.plan.letting_go import plan_letting_go
+from sweyard_operator.plan.plan import Patch, Plan
+from sweyard_operator.plan.progressing import Obstacle, find_obstacle
+from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.run_children import plan_children
+from sweyard_operator.plan.run_pass import RunPass
+from sweyard_operator.plan.run_status import (
+    build_status,
+    not_suspended,
+    transition_events,
+    unfinished_conditions,
+)
+from sweyard_operator.resources import WORKLOADS, Manifest
+
+POLL_SECONDS = 10.0
+"""Kueue's word is read, not watched."""
+
+
+def queue_name(snapshot: RunSnapshot) -> str | None:
+    """The LocalQueue of the run: of the spec as it is, since it may change while the run is suspended."""
+    name = snapshot.run["spec"].get("queueName")
+    return None if name is None else str(name)
+
+
+def own_workload(snapshot: RunSnapshot) -> Manifest | None:
+    """The run's Workload, if it is in a queue and has one."""
+    return snapshot.owned(WORKLOADS, snapshot.name) if queue_name(snapshot) is not None else None
+
+
+def plan_queued(work: RunPass) -> Plan | None:
+    """One pass of a run that waits for its admission, or gives it back; None if it needs none or has it."""
+    queue, workload = queue_name(work.snapshot), own_workload(work.snapshot)
+    if queue is None or is_admitted(workload):
+        return None
+    why, going = _why(workload), plan_letting_go(work.snapshot, work.ledger, keeps_place=True)
+    if not going.is_done:
+        return _waiting(work, Plan(delete=going.deletions), f"not admitted any more{why}; {going.waits_for}")
+    if workload is not None and is_evicted(workload) and holds_quota(workload):
+        back = plan_giving_back(workload, work.now)
+        return _waiting(work, Plan(patch=(back,)), f"gives back its quota{why}")
+    manifest = build_workload(work.run, work.settings, queue, work.snapshot.queued.priority)
+    # With a data set that does not exist it would be admitted, and hold its quota for nothing.
+    wanted = plan_children(work.snapshot, [] if work.snapshot.missing_datasets() else [manifest])
+    obstacle = find_obstacle(work.snapshot, wanted.conflicts)
+    return _waiting(work, Plan(create=wanted.create), f"waits in LocalQueue {queue}{why}", obstacle)
+
+
+def _why(workload: Manifest | None) -> str:
+    """In Kueue's own words, where it has said anything."""
+    if workload is None:
+        return ""
+    evicted, reserved = condition(workload, "Evicted"), condition(workload, "QuotaReserved")
+    said = evicted if evicted.get("status") == "True" and holds_quota(workload) else reserved
+    words = str(said.get("message", "")).rstrip(".")
+    return f" ({said.get('reason')}): {words}" if words else ""
+
+
+def _waiting(work: RunPass, deeds: Plan, message: str, obstacle: Obstacle | None = None) -> Plan:
+    stages = (ConditionType.SANDBOXES_READY, ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY)
+    progressing = Condition(ConditionType.PROGRESSING, "True", Reason.QUEUED, f"Pending: {message}")
+    if obstacle is not None:
+        progressing = Condition(ConditionType.PROGRESSING, "False", *obstacle)
+    conditions = [
+        *(Condition(kind, "False", Reason.QUEUED, "made once Kueue has admitted the run") for kind in stages),
+        progressing,
+        *unfinished_conditions(),
+        not_suspended(),
+        Condition(ConditionType.ADMITTED, "False", Reason.QUEUED, message),
+    ]
+    status = build_status(
+        work.snapshot,
+        phase="Pending",
+        conditions=conditions,
+        ledger=work.ledger,
+        total_steps=work.total_steps,
+        now=work.now,
+        start=None,  # the deadline begins anew with each admission
+    )
+    return Plan(
+        delete=deeds.delete,
+        patch=deeds.patch,
+        create=deeds.create,
+        status=status,
+        events=transition_events(work.snapshot, conditions[-1:]),
+        requeue_after_seconds=POLL_SECONDS,
+    )
+
+
+def admitted_conditions(snapshot: RunSnapshot) -> list[Condition]:
+    """Of an active run: none where it is in no queue."""
+    workload = own_workload(snapshot)
+    if workload is None:
+        return []
+    cluster_queue = ((workload.get("status") or {}).get("admission") or {}).get("clusterQueue", "")
+    return [Condition(ConditionType.ADMITTED, "True", Reason.ADMITTED, f"admitted by ClusterQueue {cluster_queue}")]
+
+
+def tell_pods_ready(work: RunPass, *, is_ready: bool) -> tuple[Patch, ...]:
+    """What Kueue is to know of an active run."""
+    workload = own_workload(work.snapshot)
+    patch = plan_pods_ready(workload, work.now) if workload is not None and is_ready else None
+    return () if patch is None else (patch,)

@@ -1,0 +1,173 @@
+"""All or nothing: pods that cannot all be placed within a deadline are let go, and the run tries again later.
+
+The state is in the status alone: the condition Unplaced, present while the run waits, and a count of tries in vain.
+Pauses grow, and differ from run to run, so that two runs that took half of what both need do not meet for ever.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
+from sweyard_operator.conditions import Condition, parse_time
+from sweyard_operator.observe.pod_state import PodState
+from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.letting_go import plan_letting_go
+from sweyard_operator.plan.plan import Deletion, Plan
+from sweyard_operator.plan.pod_troubles import summarize_troubles
+from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.restart_policy import Running, Start
+from sweyard_operator.plan.run_pass import RunPass
+from sweyard_operator.plan.run_status import (
+    build_status,
+    kept_conditions,
+    not_suspended,
+    transition_events,
+    unfinished_conditions,
+)
+from sweyard_operator.plan.stages import pool_unplaced_since
+from sweyard_operator.resources import PODS
+
+_FIRST_PAUSE_SECONDS = 60.0
+_MAX_PAUSE_SECONDS = 900.0
+_POLL_SECONDS = 10.0
+_GRACE_SECONDS = 10
+"""For pods of a gang that never was whole: they have nothing to save, and wait for each other until they are told."""
+
+
+def recorded_failures(snapshot: RunSnapshot) -> int:
+    """Tries in vain, one after the other, as the status shows them."""
+    return int(snapshot.status.get("placementFailures") or 0)
+
+
+def seconds_to_placement_deadline(work: RunPass) -> float | None:
+    """Until what waits for a node has waited for too long, 0 or less from then on; None while nothing waits.
+
+    Under a gang that is placed, an engine without a place is none of its business: the others go on.
+    """
+    since = [pod.created for pod in _waiting_pods(work)]
+    if isinstance(work.gang, Start) and (pool_since := pool_unplaced_since(work.run, work.snapshot)) is not None:
+        since.append(pool_since)
+    if not since:
+        return None
+    ends_at = min(since) + timedelta(seconds=work.run.config.placement_deadline_seconds)
+    return (ends_at - work.now).total_seconds()
+
+
+def _waiting_pods(work: RunPass) -> list[PodState]:
+    match work.gang:
+        case Start():
+            candidates = [*work.snapshot.pods_of(COMPONENT_ENGINE), *work.snapshot.pods_of(COMPONENT_GATEWAY)]
+        case Running(job):
+            candidates = [pod for pod in work.snapshot.pods_of(COMPONENT_TRAINER) if pod.attempt == job.attempt]
+        case _:
+            candidates = []
+    return [pod for pod in candidates if pod.is_unschedulable and not pod.is_terminating]
+
+
+def plan_giving_up(work: RunPass) -> Plan:
+    """Write that the run waits, and nothing else: once that is known, all is let go whoever does it."""
+    failures = recorded_failures(work.snapshot) + 1
+    again_at = work.now + timedelta(seconds=pause_seconds(work.snapshot.uid, failures))
+    message = (
+        f"not all pods were placed within placementDeadlineSeconds ({work.run.config.placement_deadline_seconds}), so "
+        f"nothing is held until {again_at:%H:%M:%S} UTC: {_what_waits(work)}"
+    )
+    return _waiting(work, message, failures, requeue_after_seconds=0.0)
+
+
+def _what_waits(work: RunPass) -> str:
+    waiting = _waiting_pods(work)
+    if not waiting:
+        return f"sandboxes of RolloutPool {work.run.pool} are Unschedulable"
+    component, config = waiting[0].component, work.run.config
+    wanted, field = {
+        COMPONENT_ENGINE: (config.inference.replicas, "inference"),
+        COMPONENT_TRAINER: (work.run.trainer_replicas, "trainer"),
+    }.get(component, (1, "trainer"))
+    trouble = summarize_troubles([pod for pod in waiting if pod.component == component], wanted, field)
+    assert trouble is not None
+    return trouble.message
+
+
+def plan_unplaced(work: RunPass) -> Plan | None:
+    """One pass of a run that waits for a place; None if it does not."""
+    condition = work.snapshot.condition(ConditionType.UNPLACED)
+    if condition.get("status") != "True":
+        return None
+    failures = recorded_failures(work.snapshot)
+    pause = timedelta(seconds=pause_seconds(work.snapshot.uid, failures))
+    again_in = (parse_time(condition["lastTransitionTime"]) + pause - work.now).total_seconds()
+    going = plan_letting_go(work.snapshot, work.ledger)
+    if not going.is_done:
+        deletions = going.deletions or _hurry(work)
+        return _waiting(work, condition["message"], failures, deletions, requeue_after_seconds=_POLL_SECONDS)
+    if again_in > 0:
+        return _waiting(work, condition["message"], failures, requeue_after_seconds=again_in)
+    return _plan_again(work, failures)
+
+
+def _hurry(work: RunPass) -> tuple[Deletion, ...]:
+    """Once the Job is gone, what is left of its gang has no checkpoint to write."""
+    if any(not job.is_finished for job in work.snapshot.jobs):
+        return ()
+    soon = work.now + timedelta(seconds=_GRACE_SECONDS)
+    return tuple(
+        Deletion(PODS, work.snapshot.namespace, pod.name, pod.uid, grace_period_seconds=_GRACE_SECONDS)
+        for pod in work.snapshot.pods_of(COMPONENT_TRAINER)
+        if pod.is_live and (pod.due_at is None or pod.due_at > soon)
+    )
+
+
+def _plan_again(work: RunPass, failures: int) -> Plan:
+    """Take the condition away before anything is made, or after a pass that dies in between it would be let go."""
+    again = Condition(
+        ConditionType.PROGRESSING, "True", Reason.STARTING, f"Pending: placed anew, after {failures} tries"
+    )
+    conditions = [one for one in kept_conditions(work.snapshot, [again]) if one.type != ConditionType.UNPLACED]
+    return Plan(status=_status(work, conditions, failures), requeue_after_seconds=0.0)
+
+
+def _waiting(
+    work: RunPass,
+    message: str,
+    failures: int,
+    deletions: tuple[Deletion, ...] = (),
+    *,
+    requeue_after_seconds: float,
+) -> Plan:
+    reason = Reason.PLACEMENT_DEADLINE
+    stages = (ConditionType.SANDBOXES_READY, ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY)
+    conditions = [
+        *(Condition(kind, "False", Reason.RELEASED, "let go until all pods can be placed") for kind in stages),
+        Condition(ConditionType.PROGRESSING, "False", reason, message),
+        *unfinished_conditions(),
+        not_suspended(),
+        Condition(ConditionType.UNPLACED, "True", reason, message),
+    ]
+    return Plan(
+        delete=deletions,
+        events=transition_events(work.snapshot, conditions[-1:]),
+        status=_status(work, conditions, failures),
+        requeue_after_seconds=requeue_after_seconds,
+    )
+
+
+def _status(work: RunPass, conditions: Sequence[Condition], failures: int) -> dict[str, object]:
+    return build_status(
+        work.snapshot,
+        phase="Pending",
+        conditions=conditions,
+        ledger=work.ledger,
+        total_steps=work.total_steps,
+        now=work.now,
+        start=work.snapshot.time("startTime") or work.now,
+        placement_failures=failures,
+    )
+
+
+def pause_seconds(uid: str, failures: int) -> float:
+    """60 s, doubled each time up to 15 minutes, times 0.5 to 1.5 by the run's UID and the count."""
+    digest = hashlib.sha256(f"{uid}/{failures}".encode()).digest()
+    spread = 0.5 + int.from_bytes(digest[:4], "big") / 2**32
+    return min(_FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16), _MAX_PAUSE_SECONDS) * spread

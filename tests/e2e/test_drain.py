@@ -1,0 +1,68 @@
+"""A drain of the trainer's node: the grace period is enough for a checkpoint, and nothing is done twice."""
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from tests.e2e.installation import Installation
+from tests.e2e.test_run_on_cluster import SPEC, STEPS
+
+pytestmark = [pytest.mark.kubelet, pytest.mark.slow]
+
+GRACE_SECONDS = 300
+RARELY = {"everySteps": 1_000}
+"""So that the only checkpoint in mid-run is that of the drain."""
+
+
+def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(installation: Installation) -> None:
+    namespace = installation.make_namespace()
+    installation.apply_run(namespace, {**SPEC, "inference": {"engine": "transformers"}, "checkpoint": RARELY})
+    installation.wait_for_step(namespace, 1, deadline_seconds=600)
+    step = installation.status(namespace)["step"]
+
+    began = time.monotonic()
+    evict_trainer(installation, namespace)
+    failure = wait_for_failure(installation, namespace)
+    print(f"the trainer had saved and ended {time.monotonic() - began:.1f} s after its eviction, at step {step}")
+    assert (failure["attempt"], failure["reason"]) == (0, "Disrupted")
+
+    status = installation.wait_for_end(namespace, deadline_seconds=600)
+    assert (status["phase"], status["step"]) == ("Succeeded", STEPS)
+    assert (status["attempts"], status["restarts"]) == (2, 0)
+    assert began_again_at(installation, namespace) >= step
+
+
+def evict_trainer(installation: Installation, namespace: str) -> None:
+    """As `kubectl drain` does with each pod of a node."""
+    (name,) = trainers(installation, namespace, attempt=0)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    installation.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(eviction))
+
+
+def wait_for_failure(installation: Installation, namespace: str) -> dict[str, Any]:
+    """The attempt's end, once its pod is gone."""
+    give_up_at = time.monotonic() + GRACE_SECONDS
+    while trainers(installation, namespace, attempt=0):
+        assert time.monotonic() < give_up_at, "killed at the end of its grace period"
+        time.sleep(0.5)
+    while (failure := installation.status(namespace).get("lastFailure")) is None:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.5)
+    return dict(failure)
+
+
+def trainers(installation: Installation, namespace: str, *, attempt: int) -> list[str]:
+    selector = f"sweyard.dev/component=trainer,sweyard.dev/attempt={attempt}"
+    told = installation.kubectl("-n", namespace, "get", "pods", "-l", selector, "-o", "name")
+    return [name.partition("/")[2] for name in told.split()]
+
+
+def began_again_at(installation: Installation, namespace: str) -> int:
+    """The step that the second attempt found done, by its log."""
+    log = installation.kubectl("-n", namespace, "logs", "job/r-trainer-1", "--all-containers", "--tail=-1")
+    found = re.search(r"going on .*?(\d+)", log)
+    assert found, log[-2_000:]
+    return int(found[1])

@@ -1,0 +1,81 @@
+"""Where the pods of a run may go, and how many of them a drain may take."""
+
+from typing import Any
+
+import pytest
+
+from sweyard_api.resolve import resolve
+from sweyard_operator.build.disruption_budgets import build_disruption_budgets
+from sweyard_operator.build.engine import build_engines
+from sweyard_operator.build.run_context import RunContext, RunSettings
+from sweyard_operator.build.trainer_job import build_trainer_job
+
+SETTINGS = RunSettings("registry.example/sweyard-trainer:1")
+RACK = "topology.example.com/rack"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def make_run(**changes: Any) -> RunContext:
+    spec = {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}, **changes}
+    return RunContext("demo", "lab", "run-uid", resolve(spec))
+
+
+def trainer_pod(run: RunContext) -> dict[str, Any]:
+    job = build_trainer_job(run, SETTINGS, attempt=0, restarts=0, gateway_ip=None)
+    pod: dict[str, Any] = job["spec"]["template"]["spec"]
+    return pod
+
+
+def test_nothing_is_asked_of_the_scheduler_that_the_spec_does_not_ask() -> None:
+    assert "affinity" not in trainer_pod(make_run())
+
+
+def test_a_gang_that_wants_one_rack_follows_its_own_pods() -> None:
+    affinity = trainer_pod(make_run(trainer={"replicas": 4, "topologyKey": RACK}))["affinity"]
+    own = {"sweyard.dev/run": "demo", "sweyard.dev/component": "trainer"}
+    assert affinity == {"podAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": own}, "topologyKey": RACK}]}}
+
+
+def test_engines_of_exclusive_nodes_keep_off_other_runs_and_not_off_their_own() -> None:
+    engines = build_engines(make_run(inference={"exclusiveNodes": True}), SETTINGS)
+    (term,) = engines["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
+    assert (term["topologyKey"], term["namespaceSelector"]) == ("kubernetes.io/hostname", {})
+    rules = {rule["key"]: (rule["operator"], rule.get("values")) for rule in term["labelSelector"]["matchExpressions"]}
+    assert rules == {
+        "sweyard.dev/component": ("In", ["trainer", "engine"]),
+        "sweyard.dev/run": ("Exists", None),
+        "sweyard.dev/run-uid": ("NotIn", ["run-uid"]),
+    }
+
+
+def test_resource_claims_pass_through() -> None:
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "eight-gpus"}]
+    container = {"name": "trainer", "resources": {"claims": [{"name": "gpus"}]}}
+    overrides = {"resourceClaims": claims, "containers": [container]}
+    pod = trainer_pod(make_run(trainer={"podOverrides": overrides, "resources": {"limits": {"memory": "4Gi"}}}))
+    assert pod["resourceClaims"] == claims
+    resources = pod["containers"][0]["resources"]
+    assert (resources["claims"], resources["limits"]["memory"]) == ([{"name": "gpus"}], "4Gi")
+
+
+@pytest.mark.parametrize(
+    ("changes", "budgets"),
+    [
+        pytest.param({}, {}, id="one pod alone could only be held for ever"),
+        pytest.param({"trainer": {"replicas": 4}}, {"demo-trainer": 3}, id="a gang of four"),
+        pytest.param(
+            {"trainer": {"replicas": 2}, "inference": {"replicas": 3}},
+            {"demo-trainer": 1, "demo-engine": 2},
+            id="gang and engines",
+        ),
+        pytest.param(
+            {"inference": {"placement": "external", "url": "https://engine.example", "replicas": 3}}, {}, id="external"
+        ),
+    ],
+)
+def test_a_drain_takes_one_pod_of_a_component_at_a_time(changes: dict[str, Any], budgets: dict[str, int]) -> None:
+    built = build_disruption_budgets(make_run(**changes))
+    assert {budget["metadata"]["name"]: budget["spec"]["minAvailable"] for budget in built} == budgets
+    for budget in built:
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+        assert budget["metadata"]["ownerReferences"][0]["uid"] == "run-uid"
