@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from tests.chart.conftest import CHART, RELEASE, HelmError
 
 pytestmark = pytest.mark.apiserver  # needs helm, which is built like the API server
+
+MONITORING = CHART / "files" / "monitoring"
 
 Render = Callable[..., list[dict[str, Any]]]
 
@@ -134,6 +137,16 @@ def test_a_service_monitor_is_made_only_on_request(render: Render) -> None:
     assert monitor["metadata"]["labels"]["team"] == "a"
     service = only(render(), "Service", "sweyard-operator-metrics")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+
+
+def test_alerts_and_a_dashboard_are_made_only_on_request(render: Render) -> None:
+    assert not {"sweyard", "sweyard-dashboard"} & {one["metadata"]["name"] for one in render()}
+    manifests = render("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
+    groups = only(manifests, "PrometheusRule", "sweyard")["spec"]["groups"]
+    assert groups == yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]
+    dashboard = only(manifests, "ConfigMap", "sweyard-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["data"]["sweyard.json"] == (MONITORING / "dashboard.json").read_text()
 
 
 def test_a_second_release_can_leave_out_what_belongs_to_the_cluster(render: Render) -> None:
