@@ -12,9 +12,7 @@ histogram's bucket). Baseline, in the same run: a process that only parses the s
 
 import argparse
 import asyncio
-import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from typing import Any
 
 from benchmarks.audit import count_writes, read_audit
 from benchmarks.figures import print_figures
+from benchmarks.histograms import Buckets, p99, read_buckets
 from benchmarks.operator_process import CHECKOUT, OperatorProcess, cpu_seconds, peak_rss_mib
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import POOL, fresh_namespace
@@ -34,9 +33,6 @@ from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pods import SandboxPod
 from sweyard_sandbox.pool.pool import Pool, pool_path
-
-Buckets = dict[float, float]
-"""Of a Prometheus histogram: how many values are at most so large, in ascending order."""
 
 NODES = 100
 _PASSES, _COMPUTED = "sweyard_pass_seconds", "sweyard_pass_computed_seconds"
@@ -130,14 +126,12 @@ async def measure(kubeconfig: Path, operator: OperatorProcess, bare: int, sizes:
 
 def read_passes(operator: OperatorProcess, name: str) -> Buckets:
     """Of a histogram over passes: how many took at most so many seconds."""
-    pattern = re.compile(rf'^{name}_bucket{{kind="RolloutPool",le="([^"]+)"}} (\S+)$', re.MULTILINE)
-    return {float(bound): float(count) for bound, count in pattern.findall(operator.scrape())}
+    return read_buckets(operator.scrape(), name, "RolloutPool")
 
 
 def p99_ms(after: Buckets, before: Buckets | None = None) -> float:
-    """The upper bound of the bucket that holds the 99th percentile of what came after `before`."""
-    counts = {bound: count - (before or {}).get(bound, 0.0) for bound, count in after.items()}
-    return 1e3 * next(bound for bound, count in counts.items() if count >= 0.99 * counts[math.inf])
+    """In milliseconds."""
+    return 1e3 * p99(after, before)
 
 
 def _bare(figures: dict[int, Any], size: int) -> float:
