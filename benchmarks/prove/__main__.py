@@ -1,7 +1,7 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
 `python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, chain, churn, kills,
-lives, images, wave; by default all. All but the first seven need Linux and root.
+faults, lives, images, wave; by default all. All but the first seven need Linux and root.
 """
 
 import argparse
@@ -9,8 +9,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
 
 from benchmarks.prove.report import Section, write_section
 
@@ -60,13 +63,37 @@ def prove_churn() -> None:
 def prove_kills() -> None:
     """Whole runs on a real cluster, with vLLM, through kill -9 of operator and trainer."""
     began = time.monotonic()
-    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "kubelet", "tests/e2e")
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "kubelet", "tests/e2e/test_run_on_cluster.py")
     lines = [
         "Runs on a real node whose operator and whose trainer got kill -9 in the middle ended Succeeded with all their "
         "steps and one restart, once with the engine in the trainer and once with vLLM, and their deletion left "
         f"nothing. All of it took {time.monotonic() - began:.0f} s."
     ]
     write_section(Section("Kills", "python -m benchmarks.prove kills", lines))
+
+
+def prove_faults() -> None:
+    """One fault in each of a dozen runs on a real cluster, a drain, and stories on an API server that lies."""
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/operator/run/test_run_chaos.py")
+    files = ("tests/e2e/test_fault_matrix.py", "tests/e2e/test_drain.py")
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = ["pytest", "-p", "tests.strict_skips", "-v", "-s", "-m", "slow", f"--junitxml={report}", *files]
+        failed = subprocess.run([sys.executable, "-m", *command]).returncode
+        lines = ["| fault | outcome | attempts | restarts | seconds |", "|---|---|---|---|---|", *read_rows(report)]
+    write_section(Section("Faults", "python -m benchmarks.prove faults", lines))
+    if failed:
+        raise subprocess.CalledProcessError(failed, command)
+
+
+def read_rows(report: Path) -> Iterator[str]:
+    """Of a JUnit report: a line of a table for each test, also for those that failed."""
+    for case in ElementTree.parse(report).iter("testcase"):
+        told = {one.get("name"): one.get("value") for one in case.iter("property")}
+        is_bad = case.find("failure") is not None or case.find("error") is not None
+        name = str(case.get("name")).partition("[")[2].rstrip("]") or str(case.get("name"))
+        counts = f"{told.get('attempts', '')} | {told.get('restarts', '')}"
+        yield f"| {name} | {'failed' if is_bad else 'as undisturbed'} | {counts} | {float(case.get('time', 0)):.0f} |"
 
 
 def prove_lives() -> None:
@@ -119,6 +146,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "chain": prove_chain,
     "churn": prove_churn,
     "kills": prove_kills,
+    "faults": prove_faults,
     "lives": prove_lives,
     "images": prove_images,
     "wave": prove_wave,

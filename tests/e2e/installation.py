@@ -13,9 +13,12 @@ from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands
 from sweyard_cli.demo.cluster_files import fetch_run_files
+from sweyard_cluster import lifecycle
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
+DOWN_SECONDS = 10.0
+"""How long a killed daemon is away."""
 OUR_KINDS = (
     "pods,jobs,services,statefulsets,deployments,daemonsets,networkpolicies,poddisruptionbudgets,leases,"
     "persistentvolumeclaims,rolloutpools.sweyard.dev,imagecaches.sweyard.dev,trainingruns.sweyard.dev,rolebindings,"
@@ -76,6 +79,15 @@ class Installation:
     def wait_for_step(self, namespace: str, step: int, deadline_seconds: float) -> None:
         self._wait(namespace, lambda status: int(status.get("step", 0)) >= step, deadline_seconds)
 
+    def wait_for_reason(self, namespace: str, kind: str, reasons: set[str], deadline_seconds: float) -> None:
+        """Until a condition has one of these reasons."""
+
+        def reached(status: dict[str, Any]) -> bool:
+            told = {entry["type"]: entry["reason"] for entry in status.get("conditions") or ()}
+            return told.get(kind) in reasons
+
+        self._wait(namespace, reached, deadline_seconds)
+
     def wait_for_end(self, namespace: str, deadline_seconds: float) -> dict[str, Any]:
         return self._wait(namespace, lambda status: status.get("phase") in ("Succeeded", "Failed"), deadline_seconds)
 
@@ -104,6 +116,27 @@ class Installation:
             raise AssertionError(f"no process {command!r} in {uids}")
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
+
+    def kill_daemons(self, *programs: str) -> None:
+        """kill -9 for programs of the cluster itself, such as etcd or kubelet, and start again what is then not there
+        some seconds later, as whoever keeps a node does."""
+        home, found = str(self._cluster.tool.cache.cluster(self._cluster.name).root), []
+        for pid in _processes(home):
+            program = _read(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
+            if Path(program).name in programs:
+                found.append(pid)
+        if not found:
+            raise AssertionError(f"no process of {', '.join(programs)} in {home}")
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(DOWN_SECONDS)
+        lifecycle.up(self._cluster.tool, self._cluster.name, 1)
+
+    def evict(self, namespace: str, pod: str) -> None:
+        """As `kubectl drain` does with each pod of a node."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
+        self.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(body))
 
     def left_in(self, namespace: str) -> set[str]:
         """Names of all that is there beside what is always there."""

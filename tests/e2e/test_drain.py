@@ -1,6 +1,5 @@
 """A drain of the trainer's node: the grace period is enough for a checkpoint, and nothing is done twice."""
 
-import json
 import re
 import time
 from typing import Any
@@ -23,7 +22,8 @@ def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(installation: In
     step = installation.status(namespace)["step"]
 
     began = time.monotonic()
-    evict_trainer(installation, namespace)
+    (trainer,) = trainers(installation, namespace, attempt=0)
+    installation.evict(namespace, trainer)
     failure = wait_for_failure(installation, namespace)
     print(f"the trainer had saved and ended {time.monotonic() - began:.1f} s after its eviction, at step {step}")
     assert (failure["attempt"], failure["reason"]) == (0, "Disrupted")
@@ -32,14 +32,6 @@ def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(installation: In
     assert (status["phase"], status["step"]) == ("Succeeded", STEPS)
     assert (status["attempts"], status["restarts"]) == (2, 0)
     assert began_again_at(installation, namespace) >= step
-
-
-def evict_trainer(installation: Installation, namespace: str) -> None:
-    """As `kubectl drain` does with each pod of a node."""
-    (name,) = trainers(installation, namespace, attempt=0)
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-    installation.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(eviction))
 
 
 def wait_for_failure(installation: Installation, namespace: str) -> dict[str, Any]:
