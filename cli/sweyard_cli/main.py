@@ -10,15 +10,18 @@ import typer
 
 from sweyard_api.cache_root import cache_root
 from sweyard_cli.commands import cache, rollouts, tasks
+from sweyard_cli.commands.attach import attach
 from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.doctor import doctor
 from sweyard_cli.commands.eval import evaluate
 from sweyard_cli.commands.export import export
+from sweyard_cli.commands.logs import logs
 from sweyard_cli.commands.presets import presets
 from sweyard_cli.commands.report import report
 from sweyard_cli.commands.resolve import resolve
 from sweyard_cli.commands.run import run
 from sweyard_cli.commands.status import status
+from sweyard_cli.commands.stop import resume, stop
 from sweyard_cli.commands.tasks_check import check
 from sweyard_cli.commands.tasks_make import MakeCommand, make
 from sweyard_cli.commands.validate import validate
@@ -31,7 +34,6 @@ app = typer.Typer(
     cls=SentenceGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -66,6 +68,10 @@ app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or:
     watch
 )
 app.command(cls=FlagCommand, epilog="Example: sweyard status -A -o json")(status)
+app.command(cls=FlagCommand, epilog="Example: sweyard logs tiny -n default --of trainer --of operator --follow")(logs)
+app.command(cls=FlagCommand, epilog="Example: sweyard attach tiny-3 -n default")(attach)
+app.command(cls=FlagCommand, epilog="Example: sweyard stop tiny -n default, or: sweyard stop --output runs/tiny")(stop)
+app.command(cls=FlagCommand, epilog="Example: sweyard resume tiny -n default")(resume)
 app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
 tasks.app.command(
     cls=MakeCommand, epilog="Example: sweyard tasks make --name mine --repo ~/src/mine --train 40 --heldout 10"

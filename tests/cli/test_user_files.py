@@ -166,6 +166,7 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
 
 COMMANDS = [
     *("demo", "validate", "resolve", "presets", "run", "eval", "export", "watch", "status", "report"),
+    *("logs", "attach", "stop", "resume", "doctor"),
     *("tasks make", "tasks check", "tasks push"),
 ]
 
@@ -177,7 +178,7 @@ def test_the_help_of_each_command_has_an_example(sweyard: Sweyard, command: str)
     assert f"Example: sweyard {command}" in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, "doctor", "cache plan", "cache show", "cache mirror"])
+@pytest.mark.parametrize("command", ["", *COMMANDS, "cache plan", "cache show", "cache mirror"])
 def test_flags_have_no_type_in_a_help(sweyard: Sweyard, command: str) -> None:
     assert "bool>" not in sweyard(*command.split(), "--help").stdout
 

@@ -2,10 +2,8 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +12,7 @@ import typer
 from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 from sweyard_cli.groups import FlagCommand, SentenceGroup
+from sweyard_cli.output import Format, OutputOption, print_for_machines
 
 if TYPE_CHECKING:
     from sweyard_cli.rollouts.selection import Selection
@@ -36,14 +35,6 @@ Step = Annotated[int | None, typer.Option(min=1, help="Only this training step."
 MinTokens = Annotated[int | None, typer.Option(min=0, help="At least so many sampled tokens.", show_default=False)]
 
 
-class Format(StrEnum):
-    """How the list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    NAME = "name"
-
-
 @app.command("list", cls=FlagCommand, epilog="Example: sweyard rollouts list runs/tiny --outcome solved --step 3")
 def list_(
     directory: Directory,
@@ -52,7 +43,7 @@ def list_(
     task: TaskPattern = None,
     step: Step = None,
     min_tokens: MinTokens = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """List the attempts of a run's steps and evaluations."""
     from sweyard_cli.rollouts.listing import COLUMNS, table_lines
@@ -61,10 +52,8 @@ def list_(
     columns = ("attempt_id",) if output is Format.NAME else COLUMNS
     with told_in_a_sentence():
         rows = list(select(directory, _selection(outcome, reward, task, step, min_tokens), columns))
-    if output is Format.JSON:
-        typer.echo(json.dumps(rows, indent=1))
-    elif output is Format.NAME:
-        sys.stdout.writelines(f"{row['attempt_id']}\n" for row in rows)
+    if output is not Format.TABLE:
+        print_for_machines(output, rows, [row["attempt_id"] for row in rows])
     elif rows:
         header, *lines = table_lines(rows)
         typer.secho(header, bold=True)

@@ -1,9 +1,7 @@
 """sweyard status."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -15,21 +13,15 @@ from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
 from sweyard_cli.figures import duration
+from sweyard_cli.output import Format, OutputOption, print_for_machines
 
 EVALUATION = "eval/"
 """Figures of evaluations begin with it."""
 
 
-class Format(StrEnum):
-    """How the list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run in the list. The names are those of `-o json`."""
+    """One run in the list. The names are those of `-o json` and `-o yaml`."""
 
     namespace: str
     name: str
@@ -54,7 +46,7 @@ def status(
     ] = None,
     namespace: NamespaceOption = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Runs of all namespaces.")] = False,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """List the runs on the cluster: phase, step, reward, and what they wait for."""
     from kubernetes import client
@@ -70,8 +62,9 @@ def status(
     if name is not None and not lines:
         others = told_elsewhere(client.CustomObjectsApi(connection.api_client), name)
         raise UserError(f"there is no TrainingRun {name} in {where}; {others}")
-    if output is Format.JSON:
-        typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
+    if output is not Format.TABLE:
+        names = [f"{line.namespace}/{line.name}" if everywhere else line.name for line in lines]
+        print_for_machines(output, [asdict(line) for line in lines], names)
     elif lines:
         make_console().print(table_of(lines))
     else:

@@ -29,13 +29,13 @@ def is_locked(output: Path) -> bool | None:
     path = output / LOCK_FILE
     if not path.exists():
         return None
-    with path.open("ab") as file:
-        return not _acquire(file)
+    with path.open("rb") as file:  # whoever looks may have no right to write
+        return not _acquire(file, fcntl.LOCK_SH)
 
 
-def _acquire(file: IO[bytes]) -> bool:
+def _acquire(file: IO[bytes], kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

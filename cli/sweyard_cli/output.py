@@ -1,0 +1,35 @@
+"""Lists for machines: JSON, YAML, or names alone."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+
+class Format(StrEnum):
+    """How a list is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+
+
+def print_for_machines(wanted: Format, objects: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """All but a table. Of `names` there is one for each object, a line each, to be given to another command."""
+    match wanted:
+        case Format.JSON:
+            typer.echo(json.dumps(list(objects), indent=1))
+        case Format.YAML:
+            typer.echo(yaml.safe_dump(list(objects), sort_keys=False, allow_unicode=True), nl=False)
+        case Format.NAME:
+            sys.stdout.writelines(f"{name}\n" for name in names)
+        case Format.TABLE:
+            raise ValueError("a table is for people")
