@@ -55,7 +55,7 @@ def top(
 
 
 app.command(cls=FlagCommand, epilog="Example: sweyard demo --cluster native")(demo)
-app.command(cls=FlagCommand, epilog="Example: sweyard doctor")(doctor)
+app.command(cls=FlagCommand, epilog="Example: sweyard doctor --try -f examples/tiny/trainingrun.yaml")(doctor)
 app.command(cls=FlagCommand, epilog=f"Example: sweyard validate -f {TINY}")(validate)
 app.command(cls=FlagCommand, epilog=f"Example: sweyard resolve -f {TINY}")(resolve)
 app.command(cls=FlagCommand, epilog="Example: sweyard presets")(presets)

@@ -13,9 +13,23 @@ from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_api.kinds import IMAGE_CACHE, KINDS
 from sweyard_cli.cluster.connection import Connection
 from sweyard_cli.cluster.sentences import told_plainly
+from sweyard_cli.doctor.accelerators import check_accelerators
+from sweyard_cli.doctor.clocks import check_clocks
+from sweyard_cli.doctor.dns import check_dns
+from sweyard_cli.doctor.facts import (
+    read_clocks,
+    read_dns,
+    read_permissions,
+    read_runtime_classes,
+    read_storage_classes,
+    read_version,
+)
 from sweyard_cli.doctor.finding import Finding, Level
 from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection
 from sweyard_cli.doctor.nodes import check_kinds, check_nodes
+from sweyard_cli.doctor.permissions import check_permissions
+from sweyard_cli.doctor.storage import check_runtime_class, check_storage
+from sweyard_cli.doctor.wanted import Wanted
 from sweyard_operator.observe.image_cache import ObservedCache, disk_bytes_of, usable_nodes
 from sweyard_operator.plan.image_inputs import plan_budgets
 
@@ -23,15 +37,30 @@ _MOST_ASKED = 100
 """Kubelets: one call each."""
 
 
-def examine(connection: Connection) -> Iterator[Finding]:
-    """All checks, each as soon as it is done. Raises UserError where the API server refuses or does not answer."""
+def examine(connection: Connection, wanted: Wanted) -> Iterator[Finding]:
+    """All checks but those that try something, each as soon as it is done.
+
+    Raises UserError where the API server refuses or does not answer.
+    """
     api, custom = client.CoreV1Api(connection.api_client), client.CustomObjectsApi(connection.api_client)
+    yield read_version(connection)
     plurals = [kind.plural for kind in KINDS]
     kinds = check_kinds(_served(custom), plurals)
     yield kinds
+    yield check_permissions(connection.namespace, read_permissions(connection))
     with told_plainly("nodes cannot be listed"):
         nodes = connection.api_client.sanitize_for_serialization(api.list_node())["items"]
     yield from check_nodes(nodes)
+    yield from check_accelerators(nodes, wanted.accelerators)
+    clocks = check_clocks(*read_clocks(connection, nodes))
+    if clocks is not None:
+        yield clocks
+    yield check_dns(read_dns(connection))
+    if wanted.makes_volume:
+        yield check_storage(read_storage_classes(connection), wanted.storage_class)
+    runtime_class = check_runtime_class(read_runtime_classes(connection), wanted.runtime_class)
+    if runtime_class is not None:
+        yield runtime_class
     if kinds.level is not Level.OK:
         return
     with told_plainly("ImageCaches cannot be listed"):
