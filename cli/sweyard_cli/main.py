@@ -24,6 +24,7 @@ from sweyard_cli.commands.status import status
 from sweyard_cli.commands.stop import resume, stop
 from sweyard_cli.commands.tasks_check import check
 from sweyard_cli.commands.tasks_make import MakeCommand, make
+from sweyard_cli.commands.ui import ui
 from sweyard_cli.commands.validate import validate
 from sweyard_cli.commands.watch import watch
 from sweyard_cli.groups import FlagCommand, SentenceGroup
@@ -72,6 +73,7 @@ app.command(cls=FlagCommand, epilog="Example: sweyard logs tiny -n default --of 
 app.command(cls=FlagCommand, epilog="Example: sweyard attach tiny-3 -n default")(attach)
 app.command(cls=FlagCommand, epilog="Example: sweyard stop tiny -n default, or: sweyard stop --output runs/tiny")(stop)
 app.command(cls=FlagCommand, epilog="Example: sweyard resume tiny -n default")(resume)
+app.command(cls=FlagCommand, epilog="Example: sweyard ui runs, or: sweyard ui --cluster -A")(ui)
 app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
 tasks.app.command(
     cls=MakeCommand, epilog="Example: sweyard tasks make --name mine --repo ~/src/mine --train 40 --heldout 10"

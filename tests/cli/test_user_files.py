@@ -166,7 +166,7 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
 
 COMMANDS = [
     *("demo", "validate", "resolve", "presets", "run", "eval", "export", "watch", "status", "report"),
-    *("logs", "attach", "stop", "resume", "doctor"),
+    *("logs", "attach", "stop", "resume", "ui", "doctor"),
     *("tasks make", "tasks check", "tasks push"),
 ]
 

@@ -1,11 +1,14 @@
 """Connection: the API client of a kubeconfig, and the namespace it speaks of."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubernetes import client, config
 
 from sweyard_api.program import program
 from sweyard_cli.errors import UserError
+
+POD_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,16 @@ def connect(namespace: str | None = None, kubeconfig: str | None = None) -> Conn
         where = kubeconfig or "of this user (KUBECONFIG, ~/.kube/config)"
         raise UserError(f"the kubeconfig {where} cannot be used: {error}; {without_cluster()}") from error
     return Connection(api_client, namespace or context["context"].get("namespace") or "default")
+
+
+def connect_from_pod(namespace: str | None = None) -> Connection:
+    """By the service account of the pod that this process runs in. Raises UserError outside of one."""
+    settings = client.Configuration()
+    try:
+        config.load_incluster_config(client_configuration=settings)
+    except config.ConfigException as error:
+        raise UserError(f"this is no pod with a service account: {error}") from error
+    return Connection(client.ApiClient(settings), namespace or POD_NAMESPACE_FILE.read_text(encoding="utf-8").strip())
 
 
 def without_cluster() -> str:

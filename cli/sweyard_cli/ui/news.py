@@ -1,0 +1,36 @@
+"""Server-sent events: which topics have changed. A browser asks again for what it shows of them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+
+from sweyard_cli.errors import UserError
+from sweyard_cli.ui.sources import Sources, topics_of
+
+_BEATS_BETWEEN_WORDS = 15
+"""A silent stream is cut by what lies between; a comment each 15 looks keeps it."""
+
+
+async def stream_news(sources: Sources, *, interval_seconds: float) -> AsyncIterator[str]:
+    """Until the browser leaves. Begins with `hello`, so that one that comes back knows that it may have missed some."""
+    yield "event: hello\ndata: {}\n\n"
+    before = await _stamps(sources, {})
+    silent = 0
+    while True:
+        await asyncio.sleep(interval_seconds)
+        after = await _stamps(sources, before)
+        if topics := topics_of(before, after):
+            yield f"event: news\ndata: {json.dumps(topics)}\n\n"
+            silent = 0
+        elif (silent := silent + 1) >= _BEATS_BETWEEN_WORDS:
+            yield ": still here\n\n"
+            silent = 0
+        before = after
+
+
+async def _stamps(sources: Sources, before: Mapping[str, object]) -> Mapping[str, object]:
+    """A source that cannot be asked now has no news."""
+    try:
+        return await asyncio.to_thread(sources.stamps)
+    except (UserError, OSError):
+        return before

@@ -1,0 +1,103 @@
+"""Sources: directories and a cluster as one. Answers are plain values that JSON can hold; all may raise UserError."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sweyard_cli.errors import UserError
+from sweyard_cli.ui.cluster import ClusterView
+from sweyard_cli.ui.directories import Directories
+from sweyard_cli.ui.not_there import NotThereError
+from sweyard_cli.ui.run_files import RunFiles
+
+HERE = "_"
+"""Stands where a cluster's run has its namespace, none of which can have this name."""
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where to look. For several threads; every method may block.
+
+    Files of a run on the cluster are those in the directory of its name: its volume, mounted there.
+    """
+
+    directories: Directories | None = None
+    cluster: ClusterView | None = None
+
+    def runs(self) -> list[Answer]:
+        """A line for each run. One whose files are damaged says so."""
+        on_cluster = self.cluster.runs() if self.cluster else []
+        names = {line["name"] for line in on_cluster}
+        here = [self._line(name, files) for name, files in self._here().items() if name not in names]
+        return [*(self._with_spark(line) for line in on_cluster), *here]
+
+    def run(self, where: str, name: str) -> Answer:
+        """State of one run, and what it is of. Raises NotThereError."""
+        if self.cluster is None or where == HERE:
+            files = self.files(where, name)
+            return {"where": where, "name": name, **files.state(), **files.described()}
+        state = self._with_spark(self.cluster.run(where, name))
+        files_there = self._here().get(name)
+        if files_there is None:
+            return {**state, "has_files": False}
+        return {**state, "restart_steps": steps_before(files_there.rows(), state["begun_at"][1:])}
+
+    def files(self, where: str, name: str) -> RunFiles:
+        """What a run wrote. Raises NotThereError."""
+        found = self._here().get(name)
+        if found is None or (where != HERE and self.cluster is None):
+            raise NotThereError(
+                f"there are no files of run {name} here: it has written nothing yet, or its volume is not mounted"
+            )
+        return found
+
+    def pools(self) -> list[Answer]:
+        """A line for each pool of sandboxes."""
+        return self.cluster.pools() if self.cluster else []
+
+    def pool(self, where: str, name: str) -> Answer:
+        """Each sandbox of a pool. Raises NotThereError."""
+        if self.cluster is None:
+            raise NotThereError(f"this page reads no cluster, so it knows no pool {where}/{name}")
+        return self.cluster.pool(where, name)
+
+    def caches(self) -> Sequence[Answer]:
+        """Each image cache with what its nodes hold."""
+        return self.cluster.caches() if self.cluster else []
+
+    def stamps(self) -> Mapping[str, object]:
+        """By topic a value that differs when there is news of it; quick enough to be asked each second."""
+        here = {name: files.stamp() for name, files in self._here().items()}
+        there = self.cluster.stamps() if self.cluster else {}
+        return {
+            **{f"run {HERE}/{name}": stamp for name, stamp in here.items()},
+            **{topic: (stamp, here.get(topic.rpartition("/")[2])) for topic, stamp in there.items()},
+        }
+
+    def _here(self) -> Mapping[str, RunFiles]:
+        return self.directories.runs() if self.directories else {}
+
+    def _with_spark(self, line: Answer) -> Answer:
+        """Files know the rewards from the beginning."""
+        files = self._here().get(line["name"])
+        return {**line, "spark": files.spark()} if files else line
+
+    def _line(self, name: str, files: RunFiles) -> Answer:
+        try:
+            state = files.state()
+        except UserError as error:
+            state = {"phase": "Damaged", "message": str(error)}
+        return {"where": HERE, "name": name, **state}
+
+
+def steps_before(rows: Sequence[Mapping[str, Any]], times: Sequence[str]) -> list[int]:
+    """The last step that had ended at each of `times` (RFC 3339)."""
+    ended = [(datetime.fromisoformat(row["time"]), int(row["step"])) for row in rows if row.get("time")]
+    return [max((step for at, step in ended if at <= datetime.fromisoformat(time)), default=0) for time in times]
+
+
+def topics_of(before: Mapping[str, object], after: Mapping[str, object]) -> Sequence[str]:
+    """Of which there is news."""
+    return [topic for topic in {**before, **after} if before.get(topic) != after.get(topic)]

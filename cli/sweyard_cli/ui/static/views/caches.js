@@ -1,0 +1,41 @@
+// Images by nodes: what each node holds of what it is to hold, bytes against the budget, pulls now.
+
+import { ask } from "/static/api.js";
+import { cellMap } from "/static/cells.js";
+import { bytes, count, h, put } from "/static/dom.js";
+import { failureTable } from "/static/waves.js";
+
+export function cachesView() {
+  const list = h("div");
+  return {
+    title: "Images",
+    element: h("section", { class: "page" }, h("header", { class: "head" }, h("h1", {}, "Images"), h("p", { class: "sub" }, "What nodes keep, so that sandboxes start without pulling: a line a node, a square an image, first what is needed first.")), list),
+    async refresh(topics) {
+      if (topics !== null && !topics.includes("caches")) return;
+      const caches = await ask("caches");
+      put(list, caches.length ? caches.map(cacheOf) : h("p", { class: "empty" }, "No image cache: this page reads no cluster, or nothing is cached there."));
+    },
+  };
+}
+
+function cacheOf(cache) {
+  return h("section", { class: "group" },
+    h("h2", {}, cache.name, " ", h("span", { class: "sub" }, `${cache.where} · ${cache.condition}`)),
+    cache.nodes.map((node) => nodeOf(node, cache.images)),
+    failureTable("Images that cannot be pulled", cache.failures));
+}
+
+function nodeOf(node, images) {
+  const detail = h("p", { class: "detail", role: "status" });
+  const map = cellMap({
+    look: (cell) => `--i-${cell.state}`,
+    tell: (cell) => put(detail, cell ? [h("span", { class: "mono" }, cell.image), ` · ${cell.state}`] : null),
+    open: () => {},
+    label: (cells) => `${node.name}: ${cells.filter((cell) => cell.state === "cached").length} of ${count(cells.length, "image")} held`,
+  });
+  map.show(node.states.map((state, i) => ({ image: images[i], state })).filter((cell) => cell.state));
+  const use = node.budget_bytes ? h("progress", { max: node.budget_bytes, value: node.used_bytes, "aria-label": `bytes used on ${node.name}` }) : null;
+  return h("div", { class: "node" },
+    h("div", { class: "node-head" }, h("b", { class: "mono" }, node.name), h("span", { class: "sub" }, node.told), use, h("span", { class: "sub num" }, node.used_bytes ? `${bytes(node.used_bytes)}${node.budget_bytes ? ` of ${bytes(node.budget_bytes)}` : " used"}` : "")),
+    map.element, detail);
+}

@@ -1,0 +1,51 @@
+// Pools of sandboxes on a cluster: all of them, and one with a square for each sandbox.
+
+import { ask } from "/static/api.js";
+import { count, duration, h, put } from "/static/dom.js";
+import { failureTable, shareBar, stateMap } from "/static/waves.js";
+
+export const STATES = ["claimed", "ready", "starting", "pulling", "networking", "scheduling", "resetting", "ending", "failed"];
+
+export function poolsView() {
+  const list = h("div");
+  return {
+    title: "Sandboxes",
+    element: h("section", { class: "page" }, h("header", { class: "head" }, h("h1", {}, "Sandboxes"), h("p", { class: "sub" }, "Pools on the cluster. The attempts of one run are under its Wave.")), list),
+    async refresh() {
+      const pools = await ask("pools");
+      put(list, pools.length ? table(pools) : h("p", { class: "empty" }, "No pool: this page reads no cluster, or nothing runs there."));
+    },
+  };
+}
+
+function table(pools) {
+  const heads = ["Pool", "Sandboxes", "Ready", "Claimed", "Starting", "Asked for", "Health"];
+  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map((name, i) => h("th", { scope: "col", class: i && i < 6 ? "num" : "" }, name)))), h("tbody", {}, pools.map((pool) =>
+    h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: `#/pools/${encodeURIComponent(pool.where)}/${encodeURIComponent(pool.name)}` }, pool.name), h("small", {}, pool.where)),
+      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num" }, pool.starting), h("td", { class: "num" }, pool.demand), h("td", {}, pool.health)))));
+}
+
+export function poolView({ parts: [where, name] }) {
+  const note = h("p", { class: "sub" });
+  const more = h("div");
+  const map = stateMap({
+    order: STATES,
+    name: (state) => state,
+    colour: (state) => `s-${state}`,
+    noun: "sandbox",
+    open: () => {},
+    tell: (cell) => [h("span", { class: "mono" }, cell.id), ` · ${cell.state}`, cell.holder ? ` by ${cell.holder}` : "", cell.node ? ` · on ${cell.node}` : "", ` · ${cell.image}`, cell.seconds !== null ? ` · ${duration(cell.seconds)} so far` : "", cell.reason ? ` · ${cell.reason}` : ""],
+  });
+  return {
+    title: name,
+    element: h("section", { class: "page" }, h("header", { class: "head" }, h("p", { class: "crumbs" }, h("a", { href: "#/pools" }, "Sandboxes"), ` / ${where}`), h("h1", {}, name), note), map.element, more),
+    async refresh(topics) {
+      if (topics !== null && !topics.includes(`pool ${where}/${name}`)) return;
+      const pool = await ask(`pools/${encodeURIComponent(where)}/${encodeURIComponent(name)}`);
+      note.textContent = `${count(pool.cells.length, "sandbox")}${pool.message ? ` · ${pool.message}` : ""}`;
+      map.show(pool.cells);
+      put(more, shareBar("How long each stage takes, in the median", pool.stages.map(([stage, seconds], i) => [stage, `c${i}`, seconds])), failureTable("Failures, by reason and node", pool.failures));
+    },
+  };
+}

@@ -1,0 +1,176 @@
+// One run: its figures step by step, beside those of others.
+
+import { ask, runPath } from "/static/api.js";
+import { COLOURS, lineChart, stackedBars } from "/static/charts.js";
+import { count, duration, EVERY_OUTCOME, h, number, outcomeName, percent, put } from "/static/dom.js";
+import { FINISHED, phasePill, progressBar, runAddress } from "/static/views/runs.js";
+
+// [title, [[name in the legend, figure]...], how it is written, begins at zero]
+const CHARTS = {
+  Policy: [
+    ["Entropy", [["", "train/entropy"]]],
+    ["KL between engine and trainer", [["", "train/engine_kl"]]],
+    ["Ratio between engine and trainer", [["", "train/engine_ratio_mean"]]],
+    ["Clip fraction", [["", "train/clip_fraction"]], percent, true],
+    ["Gradient norm", [["", "train/grad_norm"]], number, true],
+    ["Loss", [["", "train/loss"]]],
+    ["KL to the reference", [["", "train/kl"]]],
+  ],
+  Speed: [
+    ["Tokens a second", [["", "rollout/tokens_per_second"]], number, true],
+    ["Staleness in weight versions", [["mean", "rollout/staleness_mean"], ["most", "rollout/staleness_max"]], number, true],
+  ],
+  "Warm-up": [
+    ["Loss", [["", "warmup/loss"]]],
+    ["Gradient norm", [["", "warmup/grad_norm"]], number, true],
+  ],
+};
+
+export function runView({ parts: [where, name], parameters }) {
+  const run = { where, name };
+  const others = (parameters.compare ?? "").split(",").filter(Boolean).map((key) => ({ where: key.slice(0, key.indexOf("/")), name: key.slice(key.indexOf("/") + 1) }));
+  const head = h("header", { class: "head" });
+  const facts = h("dl", { class: "facts" });
+  const chosen = h("div", { class: "compare" });
+  const charts = h("div");
+  const config = h("details", { class: "config" });
+  let drawn = "";
+
+  function compareWith(list) {
+    const keys = list.map((one) => `${one.where}/${one.name}`).join(",");
+    location.hash = runAddress(run) + (keys ? `?compare=${encodeURIComponent(keys)}` : "");
+  }
+
+  return {
+    title: name,
+    element: h("section", { class: "page" }, head, runTabs(run, "figures"), facts, chosen, charts, config),
+    async refresh(topics) {
+      const isAbout = (one) => topics === null || topics.includes(`run ${one.where}/${one.name}`);
+      if (![run, ...others].some(isAbout)) return;
+      const [state, all] = await Promise.all([ask(runPath(run)), ask("runs")]);
+      put(head, headOf(state));
+      put(facts, factsOf(state).map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+      put(chosen, comparison(run, others, all, compareWith));
+      if (!config.childElementCount && state.config) put(config, h("summary", {}, "Configuration"), h("pre", {}, state.config));
+      const figures = state.has_files === false ? [] : await Promise.all([run, ...others].map((one) => ask(`${runPath(one)}/figures`)));
+      const now = JSON.stringify(figures);
+      if (now !== drawn) { drawn = now; put(charts, chartsOf([run, ...others], figures, state)); }
+    },
+  };
+}
+
+/** Where else one can look at a run. */
+export function runTabs(run, current) {
+  const tabs = [["figures", "Figures", ""], ["attempts", "Attempts", "/attempts"], ["wave", "Wave", "/wave"]];
+  return h("nav", { class: "tabs", "aria-label": "Of this run" }, tabs.map(([key, title, end]) =>
+    h("a", { href: runAddress(run) + end, "aria-current": key === current ? "page" : null }, title)));
+}
+
+export function headOf(run) {
+  const left = FINISHED.has(run.phase) ? null : run.remaining_seconds ? `${duration(run.remaining_seconds)} left` : null;
+  return [
+    h("div", { class: "title" }, h("h1", {}, run.name), phasePill(run.phase), progressBar(run), left ? h("span", { class: "sub" }, left) : null),
+    run.message && run.phase !== "Succeeded" ? h("p", { class: "sub" }, run.message) : null,
+  ];
+}
+
+function factsOf(run) {
+  const seconds = Object.values(run.seconds ?? {}).reduce((sum, value) => sum + value, 0);
+  return [
+    ...(run.facts ?? []),
+    run.weight_version !== null && run.weight_version !== undefined ? ["weights", `v${run.weight_version}`] : null,
+    run.restarts ? ["restarts", String(run.restarts)] : null,
+    seconds ? ["took", duration(seconds)] : null,
+    ...Object.entries(run.stages ?? {}).map(([stage, value]) => [stage, value === "True" ? "yes" : value]),
+  ].filter(Boolean);
+}
+
+function comparison(run, others, all, compareWith) {
+  const key = (one) => `${one.where}/${one.name}`;
+  const rest = all.filter((one) => ![run, ...others].some((known) => key(known) === key(one)));
+  const chips = others.map((one, i) =>
+    h("span", { class: `chip ${COLOURS[(i + 1) % COLOURS.length]}` }, h("i", { "aria-hidden": "true" }), one.name,
+      h("button", { class: "quiet", "aria-label": `without ${one.name}`, onclick: () => compareWith(others.filter((each) => each !== one)) }, "×")));
+  if (!rest.length) return chips;
+  const pick = h("select", { "aria-label": "Compare with", onchange: (event) => compareWith([...others, rest[event.target.value]]) },
+    h("option", { value: "" }, "Compare with…"), rest.map((one, i) => h("option", { value: i }, one.where === "_" ? one.name : key(one))));
+  return [chips, pick];
+}
+
+function chartsOf(runs, figures, state) {
+  if (!figures.length) return h("p", { class: "empty" }, "Figures are in the files of the run, which this page was not given.");
+  const data = figures.map((one) => ({ ...one, main: one.phases.rl ?? one.phases.sft ?? null }));
+  const several = runs.length > 1;
+  const marks = (state.restart_steps ?? []).map((x) => ({ x, what: "the trainer was started again" }));
+  const version = data[0].versions;
+  const at = (step) => (version === null || !data[0].main ? "" : ` · weights v${step - 1 + version}`);
+  const series = (names, columnsOf) => data.flatMap((one, i) => names.map(([label, figure], j) => {
+    const columns = columnsOf(one);
+    const points = columns?.figures[figure] ? columns.step.map((x, k) => ({ x, y: columns.figures[figure][k] })) : [];
+    return { name: [several ? runs[i].name : "", label].filter(Boolean).join(" "), colour: COLOURS[(several ? i : j) % COLOURS.length], points };
+  }));
+  const plain = ([title, names, format, fromZero], columnsOf) => lineChart({ title, series: series(names, columnsOf), format, fromZero, marks, at });
+  const sections = {
+    Learning: [
+      lineChart({ title: "Reward", series: series([["", "rollout/reward_mean"]], (one) => one.main), fromZero: true, marks, at }),
+      lineChart({ title: "Solved, with the intervals of held-out tasks", series: solvedSeries(runs, data, several), format: percent, fromZero: true, marks, at }),
+      several ? null : outcomeBars(data[0], at),
+    ],
+    Policy: CHARTS.Policy.map((chart) => plain(chart, (one) => one.main)),
+    Attempts: [
+      plain(["Sampled tokens an attempt", [["", "rollout/sampled_tokens_mean"]], number, true], (one) => one.main),
+      lineChart({ title: "Turns an attempt", series: data.map((one, i) => ({ name: several ? runs[i].name : "", colour: COLOURS[i % COLOURS.length], points: one.turns.step.map((x, k) => ({ x, y: one.turns.values[k] })) })), fromZero: true, marks, at }),
+      plain(["Truncated, and failures of infrastructure", [["truncated", "rollout/truncated_fraction"], ["infrastructure", "rollout/infra_failure_fraction"]], percent, true], (one) => one.main),
+    ],
+    Speed: [...CHARTS.Speed.map((chart) => plain(chart, (one) => one.main)), idleChart(runs, data, several, marks, at), several ? null : timeBars(data[0], at)],
+    "Warm-up": CHARTS["Warm-up"].map((chart) => lineChart({ title: chart[0], series: series(chart[1], (one) => one.phases.warmup), format: chart[2], fromZero: chart[3] })),
+  };
+  const shown = Object.entries(sections).map(([title, all]) => [title, all.filter(Boolean)]).filter(([, all]) => all.length);
+  if (!shown.length) return h("p", { class: "empty" }, "No step has ended yet.");
+  return shown.map(([title, all]) => h("section", { class: "group" }, h("h2", {}, title), h("div", { class: "charts" }, all)));
+}
+
+function solvedSeries(runs, data, several) {
+  return data.flatMap((one, i) => {
+    const sources = [...new Set(one.evaluations.flatMap((each) => Object.keys(each.sources)))];
+    const training = one.main?.figures["rollout/solved_fraction"];
+    const colour = (j) => COLOURS[(several ? i : j) % COLOURS.length];
+    const prefix = several ? `${runs[i].name} ` : "";
+    return [
+      { name: `${prefix}training`, colour: colour(0), points: training ? one.main.step.map((x, k) => ({ x, y: training[k] })) : [] },
+      ...sources.map((source, j) => ({
+        name: prefix + source,
+        colour: colour(j + 1),
+        dots: true,
+        points: one.evaluations.filter((each) => each.sources[source]).map((each) => ({ x: each.step, y: each.sources[source].solved_fraction, low: each.sources[source].low, high: each.sources[source].high })),
+      })),
+    ];
+  });
+}
+
+function outcomeBars(data, at) {
+  const { step, values } = data.outcomes;
+  const parts = EVERY_OUTCOME.map((outcome) => ({ name: outcomeName(outcome), colour: `o-${outcome}`, values: values.map((counts) => counts[outcome] ?? 0) }));
+  return stackedBars({ title: "How attempts ended", steps: step, parts, format: (value) => value.toLocaleString("en"), at });
+}
+
+function idleChart(runs, data, several, marks, at) {
+  const idle = data.flatMap((one, i) => {
+    const figures = one.main?.figures ?? {};
+    const [waited, whole, places] = ["time/rollout_seconds", "time/step_seconds", "time/idle_places_fraction"].map((name) => figures[name]);
+    const prefix = several ? `${runs[i].name} ` : "";
+    const points = (of) => (one.main ? one.main.step.map((x, k) => ({ x, y: of(k) })) : []);
+    return [
+      { name: `${prefix}trainer`, colour: COLOURS[(several ? i : 0) % COLOURS.length], points: waited && whole ? points((k) => (whole[k] ? waited[k] / whole[k] : null)) : [] },
+      { name: `${prefix}places for attempts`, colour: COLOURS[(several ? i : 1) % COLOURS.length], points: places ? points((k) => places[k]) : [] },
+    ];
+  });
+  return lineChart({ title: "Idle", series: idle, format: percent, fromZero: true, marks, at });
+}
+
+function timeBars(data, at) {
+  const figures = data.main?.figures ?? {};
+  const names = { rollouts: "time/rollout_seconds", training: "time/train_seconds", "weight sync": "time/weight_sync_seconds" };
+  const parts = Object.entries(names).map(([name, figure], i) => ({ name, colour: COLOURS[i], values: figures[figure] ?? [] }));
+  return stackedBars({ title: "Where a step's time goes", steps: parts.some((part) => part.values.length) ? data.main.step : [], parts, format: duration, at });
+}

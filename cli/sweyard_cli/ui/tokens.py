@@ -1,0 +1,44 @@
+"""What the learner was given of an attempt: each token with its text, mask, logprob and weight version."""
+
+from pathlib import Path
+from typing import Any
+
+from sweyard_cli.ui.not_there import NotThereError
+from sweyard_cli.ui.run_files import RunFiles
+from sweyard_trainer.rollouts.reading import find_attempt, read_attempt
+from sweyard_trainer.rollouts.surrogates import escape
+from sweyard_trainer.trajectory import Segment
+
+TOKENIZER_FILE = Path("model", "tokenizer.json")
+
+
+def read_tokens_view(files: RunFiles, attempt_id: str) -> dict[str, Any]:
+    """Segments as columns; `texts` by token id, or why there is none. Raises NotThereError, RolloutFormatError."""
+    path = find_attempt(files.index.paths(), escape(attempt_id))
+    if path is None:
+        raise NotThereError(f"run {files.name} has recorded no attempt {attempt_id}")
+    segments = read_attempt(path, escape(attempt_id)).segments
+    ids = {token for segment in segments for token in segment.token_ids.tolist()}
+    texts = texts_of(files.directory / TOKENIZER_FILE, ids)
+    without = f"tokens are shown as numbers: the run keeps no {TOKENIZER_FILE}" if texts is None else ""
+    return {"segments": [columns_of(segment) for segment in segments], "texts": texts or {}, "without_texts": without}
+
+
+def columns_of(segment: Segment) -> dict[str, list[Any]]:
+    """One unbroken sequence."""
+    return {
+        "ids": segment.token_ids.tolist(),
+        "mask": segment.loss_mask.astype(int).tolist(),
+        "logprobs": [round(value, 5) for value in segment.logprobs.tolist()],
+        "versions": segment.weight_versions.tolist(),
+    }
+
+
+def texts_of(tokenizer_file: Path, ids: set[int]) -> dict[int, str] | None:
+    """Each token alone: part of a character shows as a replacement sign. None without the file."""
+    if not tokenizer_file.is_file():
+        return None
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    return {token: tokenizer.decode([token], skip_special_tokens=False) for token in sorted(ids)}

@@ -1,0 +1,176 @@
+"""What the page's server answers of a run's files."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.cli.conftest import attempt, step_row, write_attempts
+
+from sweyard_cli.ui.app import make_app
+from sweyard_cli.ui.directories import Directories
+from sweyard_cli.ui.sources import Sources
+
+MakeRun = Callable[..., Path]
+Get = Callable[..., Any]
+
+
+def client_of(root: Path) -> TestClient:
+    return TestClient(make_app(Sources(Directories(root)), None))
+
+
+@pytest.fixture
+def get(make_run: MakeRun) -> Get:
+    """The answer at a path below the run's own."""
+    client = client_of(make_run())
+
+    def answer(path: str, status: int = 200, **parameters: Any) -> Any:
+        response = client.get(f"/api/runs/_/run{path}", params=parameters)
+        assert response.status_code == status, response.text
+        return response.json()
+
+    return answer
+
+
+def ids(answer: Any) -> list[str]:
+    return [row["attempt_id"] for row in answer["rows"]]
+
+
+def test_runs_are_found_in_the_directory_that_holds_them_and_in_their_own(make_run: MakeRun) -> None:
+    run = make_run()
+    (run.parent / "notes").mkdir()
+    for root in (run, run.parent):
+        [line] = client_of(root).get("/api/runs").json()
+        assert (line["where"], line["name"], line["step"], line["spark"]) == ("_", "run", 2, [0.25, 0.75])
+
+
+def test_a_damaged_run_is_told_as_that_and_hides_no_other(make_run: MakeRun) -> None:
+    run = make_run()
+    (run.parent / "broken" / "rollouts").mkdir(parents=True)
+    (run.parent / "broken" / "progress.json").write_text("[]")
+    broken, whole = client_of(run.parent).get("/api/runs").json()
+    assert (broken["phase"], whole["name"]) == ("Damaged", "run")
+    assert "holds no JSON object" in broken["message"]
+
+
+def test_figures_are_columns_by_phase_with_what_the_attempts_tell(get: Get) -> None:
+    figures = get("/figures")
+    assert figures["phases"]["rl"]["step"] == [1, 2]
+    assert figures["phases"]["rl"]["figures"]["rollout/reward_mean"] == [0.25, 0.75]
+    assert [row["sources"]["heldout"]["solved_fraction"] for row in figures["evaluations"]] == [0.0, 0.25, 0.5]
+    assert figures["outcomes"] == {
+        "step": [1, 2],
+        "values": [{"unsolved": 1, "solved": 1, "max_turns": 1}, {"solved": 1, "env_infra": 1}],
+    }
+
+
+def test_what_is_no_number_is_null(make_run: MakeRun) -> None:
+    run = make_run(rows=[step_row(1, math.nan), {**step_row(2, 0.5), "train/extra": math.inf}])
+    figures = client_of(run).get("/api/runs/_/run/figures").json()["phases"]["rl"]["figures"]
+    assert (figures["rollout/reward_mean"], figures["train/extra"]) == ([None, 0.5], [None, None])
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"outcome": "env_infra"}, ["step-1/t3/1"]),
+        ({"outcome": "max_turns,env_infra"}, ["step-1/t3/1", "step-1/t2/0"]),
+        ({"label": "step-000001", "reward": ">0"}, ["step-1/t1/1"]),
+        ({"task": "h1", "sort": "outcome", "label": "eval-untrained-heldout"}, ["step-1/h1/0"]),
+        ({"group": "step-1/t1", "sort": "-reward"}, ["step-1/t1/1", "step-1/t1/0"]),
+        ({"text": "as max_turns"}, ["step-1/t2/0"]),
+        ({"text": "AS MAX_TURNS"}, []),
+        ({"min_tokens": "4"}, []),
+        ({"label": "step-000001", "sort": "attempt_id", "offset": "1", "limit": "1"}, ["step-1/t1/1"]),
+    ],
+    ids=str,
+)
+def test_attempts_are_selected(get: Get, asked: dict[str, str], expected: list[str]) -> None:
+    assert ids(get("/attempts", **asked)) == expected
+
+
+def test_a_list_says_how_many_there_are_whatever_its_page(get: Get) -> None:
+    answer = get("/attempts", limit=1, label="step-000001")
+    assert (len(answer["rows"]), answer["count"], answer["of"]) == (1, 3, 11)
+    assert answer["outcomes"] == {"unsolved": 1, "solved": 1, "max_turns": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status", "sentence"),
+    [
+        ("/attempts", {"reward": "high"}, 400, "give a number"),
+        ("/attempts", {"offset": "-1"}, 400, "give a whole number"),
+        ("/attempts", {"offset": "9" * 30}, 400, "give a whole number"),
+        ("/attempts", {"sort": "patch"}, 400, "take one of attempt_id"),
+        ("/attempt", {}, 400, "say which attempt"),
+        ("/attempt", {"id": "1/none/0"}, 404, "has recorded no attempt 1/none/0"),
+        ("/tokens", {"id": "../../etc/passwd"}, 404, "has recorded no attempt"),
+        ("/wave", {"label": "../progress"}, 404, "has recorded nothing of ../progress"),
+    ],
+)
+def test_a_wrong_question_gets_a_sentence(
+    get: Get, path: str, asked: dict[str, str], status: int, sentence: str
+) -> None:
+    assert sentence in get(path, status, **asked)["error"]
+
+
+def test_an_attempt_is_told_with_its_turns_diff_reasons_and_group(make_run: MakeRun) -> None:
+    talk = [("system", "be good"), ("user", "fix"), ("assistant", "ls"), ("user", "a.py"), ("assistant", "done")]
+    own = attempt(
+        transcript=[{"role": role, "content": text} for role, text in talk],
+        patch="diff --git a/a b/a\n@@ -1 +1 @@\n-x\n+y\n",
+        grading_log="tests/a.py::test_b failed\n2 passed\nE   AssertionError",
+    )
+    run = make_run(attempts={"step-000001": [own, attempt("t1", "unsolved", index=1)]})
+    told = client_of(run).get("/api/runs/_/run/attempt", params={"id": own["attempt_id"]}).json()
+    assert [(m["kind"], m["turn"]) for m in told["messages"]] == [
+        ("prompt", 0), ("prompt", 0), ("reply", 1), ("observation", 1), ("reply", 2),
+    ]  # fmt: skip
+    assert [kind for kind, _ in told["diff"]] == ["header", "hunk", "removed", "added"]
+    assert [is_deciding for is_deciding, _ in told["grading"]] == [True, False, True]
+    assert [(member["outcome"], member["reward"]) for member in told["group"]] == [("solved", 1.0), ("unsolved", 0.0)]
+
+
+def test_tokens_are_columns_and_numbers_where_the_tokenizer_is_gone(get: Get) -> None:
+    told = get("/tokens", id="step-1/t3/0")
+    assert told["segments"] == [
+        {
+            "ids": [11, 12, 13, 14, 15],
+            "mask": [0, 0, 1, 1, 1],
+            "logprobs": [0.0, 0.0, -0.5, -1.5, -2.5],
+            "versions": [-1, -1, 7, 7, 7],
+        }
+    ]
+    assert "the run keeps no model/tokenizer.json" in told["without_texts"]
+
+
+def test_a_wave_sums_where_time_went_and_counts_failures(make_run: MakeRun) -> None:
+    rows = [
+        attempt(timings={"claim": 1.0, "model": 2.0, "total": 3.0}),
+        attempt("t1", "env_infra", index=1, timings={"claim": 4.0}, infra_reason="ImagePull: no\nmore"),
+    ]
+    wave = client_of(make_run(attempts={"step-000001": rows})).get("/api/runs/_/run/wave").json()
+    assert wave["stages"] == {"claim": 5.0, "model": 2.0, "sandbox": 0.0, "grading": 0.0}
+    assert wave["failures"] == [["ImagePull: no", 1]]
+    assert [cell["state"] for cell in wave["cells"]] == ["solved", "env_infra"]
+
+
+def test_text_that_no_file_could_hold_and_no_page_should_run_arrives_as_it_was(make_run: MakeRun) -> None:
+    nasty = "<script>alert(1)</script>\ud800 \x00 \U0010ffff"
+    run = make_run(attempts={"step-000001": [attempt(transcript=[{"role": "user", "content": nasty}])]})
+    response = client_of(run).get("/api/runs/_/run/attempt", params={"id": "step-1/t1/0"})
+    assert response.headers["content-type"] == "application/json"
+    assert json.loads(response.content)["messages"][0]["text"] == nasty
+
+
+def test_a_step_that_ends_while_one_looks_is_seen(make_run: MakeRun) -> None:
+    run = make_run()
+    client = client_of(run)
+    assert client.get("/api/runs/_/run/attempts").json()["of"] == 11
+    write_attempts(run / "rollouts" / "step-000003.parquet", [attempt("t9", label="3")])
+    (run / "rollouts" / "step-000001.parquet").unlink()
+    assert client.get("/api/runs/_/run/attempts", params={"text": "as solved"}).json()["rows"][0]["task_id"] == "t9"
+    assert client.get("/api/runs/_/run/attempts").json()["of"] == 9
