@@ -112,6 +112,7 @@ crds: venv ## Generate crds/*.yaml and the chart's copy from the models
 .PHONY: requirements
 requirements: venv ## Pin requirements/*.txt again from pyproject.toml
 	$(PIN) --override requirements/overrides-cpu.txt --extra dev --extra cpu -o requirements/dev.txt
+	$(PIN) --constraint requirements/dev.txt --extra cli -o requirements/cli.txt
 	$(PIN) --extra operator -o requirements/operator.txt
 	$(PIN) --extra cache-agent -o requirements/cache-agent.txt
 	$(PIN) --override requirements/overrides-cpu.txt --constraint requirements/dev.txt --extra cpu --extra wandb -o requirements/trainer-cpu.txt

@@ -31,6 +31,7 @@ IMAGES: Mapping[str, ImageRecipe] = {
     "base": ImageRecipe("base", DEBIAN, target="base"),
     "operator": ImageRecipe("operator", "python"),
     "cache-agent": ImageRecipe("cache-agent", "python"),
+    "cli": ImageRecipe("cli", "python", large=True),
     "trainer": ImageRecipe("trainer", "base", arguments={"EXTRA": "cpu"}, large=True),
     "trainer-gpu": ImageRecipe("trainer", "base", arguments={"EXTRA": "gpu"}, large=True),
 }
@@ -59,7 +60,7 @@ def build_order(names: Iterable[str]) -> list[str]:
 
 
 def small_images() -> list[str]:
-    """What a demo needs; the trainer images take gigabytes and are asked for by name."""
+    """What a demo needs; the others are asked for by name."""
     return [name for name, recipe in IMAGES.items() if not recipe.large]
 
 

@@ -156,3 +156,35 @@ def test_a_second_release_can_leave_out_what_belongs_to_the_cluster(render: Rend
     assert not shared & {one["kind"] for one in manifests}
     roles = {one["metadata"]["name"] for one in manifests if one["kind"] == "ClusterRole"}
     assert roles == {"sweyard-operator-sweyard-system", "sweyard-operator-sweyard-system-nodes"}
+
+
+def test_the_page_is_off_unless_asked_for_and_refused_without_a_token(render: Render, helm: Callable[..., str]) -> None:
+    assert not [one for one in render() if one["metadata"]["name"].startswith("sweyard-ui")]
+    with pytest.raises(HelmError, match=r"ui\.tokenSecret: name a Secret"):
+        helm("template", *RELEASE, "--set", "ui.enabled=true")
+
+
+def test_the_page_reads_alone_and_mounts_what_it_shows(render: Render) -> None:
+    values = ("enabled=true", "tokenSecret=page", "namespace=team", "runs[0].run=r", "runs[0].claimName=c")
+    manifests = render(*(part for value in values for part in ("--set", f"ui.{value}")))
+    roles = [one for one in manifests if one["kind"] == "ClusterRole" and "sweyard-ui" in one["metadata"]["name"]]
+    verbs = {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]}
+    resources = {name for role in roles for rule in role["rules"] for name in rule["resources"]}
+    assert verbs == {"get", "list", "watch"}
+    assert not resources & {"secrets", "pods/exec", "pods/log"}
+    deployment = only(manifests, "Deployment", "sweyard-ui")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert deployment["metadata"]["namespace"] == "team"
+    assert container["args"][:3] == ["ui", "/runs", "--cluster"]
+    assert container["env"][0]["valueFrom"] == {"secretKeyRef": {"name": "page", "key": "token"}}
+    assert {"name": "run-r", "mountPath": "/runs/r", "readOnly": True} in container["volumeMounts"]
+    assert pod["volumes"][1]["persistentVolumeClaim"] == {"claimName": "c", "readOnly": True}
+
+
+def test_a_page_of_watched_namespaces_has_rights_in_those_alone(render: Render) -> None:
+    manifests = render("--set", "ui.enabled=true", "--set", "ui.anyone=true", "--set", "watchNamespaces={a,b}")
+    bound = [one for one in manifests if one["metadata"]["name"] == "sweyard-ui" and one["kind"] == "RoleBinding"]
+    assert [one["metadata"]["namespace"] for one in bound] == ["a", "b"]
+    (container,) = only(manifests, "Deployment", "sweyard-ui")["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-3:] == ["--namespace=a", "--namespace=b", "--anyone"]

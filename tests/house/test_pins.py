@@ -13,6 +13,7 @@ REQUIREMENTS = CHECKOUT / "requirements"
 MAKEFILE = (CHECKOUT / "Makefile").read_text()
 EXTRAS = {
     "dev": ("dev", "cpu"),
+    "cli": ("cli",),
     "operator": ("operator",),
     "cache-agent": ("cache-agent",),
     "trainer-cpu": ("cpu", "wandb"),
