@@ -1,6 +1,8 @@
 """Children of an ImageCache in mode `pods`: unprivileged pods whose containers hold the images on their node.
 
-No host socket, no privilege. What it cannot do: evict, know bytes, limit pulls, or pull in an order of its own.
+No host socket, no privilege. What it cannot do: evict, know bytes, limit pulls, or pull in an order of its own. Images
+are containers rather than image volumes (KEP-4639): a kubelet says of each container what became of its image, and of a
+volume only that the pod waits; and every image that sandboxes can use has the shell that holds it.
 """
 
 from collections.abc import Sequence
