@@ -23,6 +23,7 @@ from sweyard_cli.commands.run import run
 from sweyard_cli.commands.status import status
 from sweyard_cli.commands.stop import resume, stop
 from sweyard_cli.commands.tasks_check import check
+from sweyard_cli.commands.tasks_look import list_, show, stats
 from sweyard_cli.commands.tasks_make import MakeCommand, make
 from sweyard_cli.commands.ui import ui
 from sweyard_cli.commands.validate import validate
@@ -78,6 +79,9 @@ app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.h
 tasks.app.command(
     cls=MakeCommand, epilog="Example: sweyard tasks make --name mine --repo ~/src/mine --train 40 --heldout 10"
 )(make)
+tasks.app.command("list", cls=FlagCommand, epilog="Example: sweyard tasks list tiny --difficulty hard")(list_)
+tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks show tiny cachetools-12 --hidden")(show)
+tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks stats ./SWE-Gym")(stats)
 tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks check tiny --split heldout")(check)
 tasks.app.command(
     cls=FlagCommand,

@@ -52,12 +52,18 @@ class TaskSource(Model):
     split: Annotated[str, Field(max_length=64)] | None = None
     """Split of a hub data set, or of one made by `sweyard tasks make` (train, heldout, unseen,
     practice)."""
-    format: Literal["auto", "sweyard", "swe-bench", "r2e-gym", "swe-smith", "swe-gym", "kodcode", "harbor"] = "auto"
+    format: Literal[
+        "auto", "sweyard", "swe-bench", "r2e-gym", "swe-smith", "swe-gym", "swe-rebench", "kodcode", "harbor"
+    ] = "auto"
     """Row schema."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Container image of tasks whose rows name none: KodCode's, and Harbor folders without docker_image."""
     ids: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=1_000)] = []
     """Keep only these tasks."""
     repositories: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=256)] = []
     """Keep only tasks of these repositories."""
+    difficulties: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=16)] = []
+    """Keep only tasks of these difficulties, as the data set calls them (`easy`; Verified has `<15 min fix`)."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Keep the first so many, after shuffling by `seed` if that is set."""
     seed: Seed | None = None
@@ -99,7 +105,7 @@ class Agent(Model):
     type: Literal["r2e", "bash", "pdb", "rewrite", "short", "cli", "custom"] = "r2e"
     """`r2e`: file_editor, execute_bash, search, finish. `bash`: one shell tool. `pdb`: file_editor, search, finish and
     a debugger that stays alive between calls. `rewrite`: view, search, rewrite, finish. `short`: one-line calls that
-    a very small model can write. `cli`: a command-line agent that speaks to the gateway; not part of this version.
+    a very small model can write. `cli`: the program that `command` starts, which speaks to the gateway itself.
     `custom`: the one that `factory` makes."""
     max_turns: Annotated[int, Field(ge=1, le=1_000)] = 50
     """Turns before the attempt ends as max_turns."""
@@ -110,17 +116,18 @@ class Agent(Model):
     shell: bool = False
     """Give a `pdb` or `rewrite` agent execute_bash too."""
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
-    """Command line of a `cli` agent."""
+    """Words that start a `cli` agent in its sandbox, where it must be installed. Replaced in each: {prompt},
+    {prompt_file}, {home}, {directory}, {url} (of the gateway, without /v1), {token} and {model}."""
+    environment: Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = {}
+    """Variables of a `cli` agent beside HOME and {OPENAI,ANTHROPIC}_{BASE_URL,API_KEY,MODEL}, with the same
+    replacements."""
+    files: Annotated[dict[str, Annotated[str, Field(max_length=65_536)]], Field(max_length=16)] = {}
+    """Files that a `cli` agent finds in its home, which is empty otherwise: path to text, with the same
+    replacements."""
     factory: ImportPath | None = None
     """Your own agent, as `pkg.module:name`: a function of this section that returns one (agents/protocol.py)."""
 
     rules = (
-        Rule(
-            "type",
-            "`cli` agents are not part of this version: use r2e, bash, pdb, rewrite, short or custom",
-            lambda agent: agent.type != "cli",
-            "!has(self.type) || self.type != 'cli'",
-        ),
         Rule(
             "factory",
             "must be set if and only if agent.type is `custom`",
@@ -132,6 +139,13 @@ class Agent(Model):
             "must be set if and only if agent.type is `cli`",
             lambda agent: bool(agent.command) == (agent.type == "cli"),
             "!has(self.command) || size(self.command) == 0 || !has(self.type) || self.type == 'cli'",
+        ),
+        Rule(
+            "environment",
+            "environment and files are for agent.type `cli`: leave them out",
+            lambda agent: agent.type == "cli" or not (agent.environment or agent.files),
+            "(has(self.type) && self.type == 'cli') || ((!has(self.environment) || size(self.environment) == 0) && "
+            "(!has(self.files) || size(self.files) == 0))",
         ),
         Rule(
             "shell",

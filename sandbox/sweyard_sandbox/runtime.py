@@ -8,6 +8,7 @@ Invariants every implementation keeps (tests/sandbox/contract):
 - what the sandbox's own death causes is InfrastructureError, never a Result.
 """
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -90,6 +91,15 @@ class ForksPython(Protocol):
         self, archive: str, arguments: Sequence[str], *, timeout_seconds: float, output_cap_bytes: int
     ) -> Result:
         """As `run` of `python3 -I archive arguments`; `archive` is a zip file in the sandbox. Raises as `run` does."""
+        ...
+
+
+@runtime_checkable
+class ListensInside(Protocol):
+    """What a sandbox may offer besides: a socket that its commands can connect to, served from outside of it."""
+
+    async def listen(self) -> socket.socket:
+        """A listening socket on a free port of the sandbox's own 127.0.0.1. Raises InfrastructureError."""
         ...
 
 

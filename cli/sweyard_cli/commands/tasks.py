@@ -12,7 +12,7 @@ from sweyard_cli.documents import read_text
 from sweyard_cli.errors import UserError
 from sweyard_cli.groups import SentenceGroup
 
-app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets of bug-repair tasks: make, check and push.")
+app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets: look at them, make, check and push them.")
 
 
 def push(

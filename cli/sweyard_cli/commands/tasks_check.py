@@ -1,15 +1,30 @@
 """sweyard tasks check."""
 
 import asyncio
+import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.tasks_look import (
+    DatasetArgument,
+    DifficultyOption,
+    FormatOption,
+    ImageOption,
+    LimitOption,
+    RepositoryOption,
+    SeedOption,
+    SplitOption,
+)
 from sweyard_cli.errors import UserError
+from sweyard_cli.tasks.selection import choose
 
 if TYPE_CHECKING:
+    from sweyard_sandbox.runtime import Runtime
     from sweyard_sandbox.tasks.check import Checked
     from sweyard_sandbox.tasks.task import Task
 
@@ -17,52 +32,96 @@ UNUSABLE = 1
 
 
 def check(
-    dataset: Annotated[str, typer.Argument(help="Name or path of a data set.")],
-    split: Annotated[str | None, typer.Option(help="Only this split.", show_default=False)] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many.", show_default=False)] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Sandboxes at once.")] = os.cpu_count() or 1,
+    dataset: DatasetArgument,
+    split: SplitOption = None,
+    schema: FormatOption = "auto",
+    image: ImageOption = None,
+    repository: RepositoryOption = None,
+    difficulty: DifficultyOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks at once.")] = os.cpu_count() or 1,
     timeout_seconds: Annotated[float, typer.Option(min=1, help="Grading of one task.")] = 60.0,
+    pool: Annotated[
+        str | None, typer.Option(help="In pods of this RolloutPool, not on this machine.", show_default=False)
+    ] = None,
+    namespace: NamespaceOption = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what was found as JSON lines.", show_default=False)
+    ] = None,
 ) -> None:
-    """Grade each task with its gold patch (must be solved) and with none (must not), in sandboxes of this machine.
+    """Grade each task with its gold patch (must be solved) and with none (must not), in sandboxes.
 
     Exits with 1 if a task must not be used.
     """
-    tasks = _load(dataset, split, limit)
-    checked = asyncio.run(_check(tasks, jobs, timeout_seconds))
+    chosen = choose(
+        dataset=dataset,
+        split=split,
+        format=schema,
+        image=image,
+        repositories=repository,
+        difficulties=difficulty,
+        limit=limit,
+        seed=seed,
+    )
+    for reason in chosen.left_out:
+        typer.echo(f"left out: {reason}", err=True)
+    if pool is None:
+        _demand_directories(chosen.tasks)
+    checked = asyncio.run(_check(chosen.tasks, jobs, timeout_seconds, pool, namespace))
+    if report is not None:
+        report.write_text("".join(f"{json.dumps(_as_dict(found))}\n" for found in checked), encoding="utf-8")
     bad = [found for found in checked if found.quarantined]
-    typer.echo(f"{len(tasks) - len(bad)} of {len(tasks)} tasks may be used")
+    typer.echo(f"{len(checked) - len(bad)} of {len(checked)} tasks may be used")
     if bad:
         raise typer.Exit(UNUSABLE)
 
 
-def _load(dataset: str, split: str | None, limit: int | None) -> "Sequence[Task]":
-    from sweyard_api.cache_root import dataset_directories
-    from sweyard_api.workload import TaskSource
-    from sweyard_sandbox.errors import SweyardError
-    from sweyard_sandbox.tasks.load import load_tasks
-
-    try:
-        tasks = load_tasks(TaskSource(dataset=dataset, split=split, limit=limit), dataset_directories(os.environ))
-    except SweyardError as error:
-        raise UserError(str(error)) from error
+def _demand_directories(tasks: "Sequence[Task]") -> None:
     if away := next((task for task in tasks if not task.image.startswith("dir:")), None):
         raise UserError(
-            f"task {away.id} lives in the container image {away.image}, and this checks tasks of directories alone: "
-            "leave reward.verifyTasks on, and a run checks each task before its first use"
+            f"task {away.id} lives in the container image {away.image}, and this machine checks tasks of directories "
+            "alone: name a RolloutPool with --pool, or leave reward.verifyTasks on, and a run checks each task before "
+            "its first use"
         )
-    return tasks
 
 
-async def _check(tasks: "Sequence[Task]", jobs: int, timeout_seconds: float) -> "list[Checked]":
-    from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
+async def _check(
+    tasks: "Sequence[Task]", jobs: int, timeout_seconds: float, pool: str | None, namespace: str | None
+) -> "list[Checked]":
     from sweyard_sandbox.tasks.check import check_tasks
 
-    runtime = LocalRuntime(LocalConfig(max_sandboxes=2 * jobs, allow_unisolated=True))
+    runtime = await _runtime(jobs, pool, namespace)
+    numbers = iter(range(1, len(tasks) + 1))
+
+    def tell(checked: "Checked") -> None:
+        found = checked.quarantined or "good"
+        typer.echo(f"{next(numbers)}/{len(tasks)} {checked.task.id}: {found}")
+
     try:
-        return await check_tasks(tasks, runtime, timeout_seconds=timeout_seconds, concurrency=jobs, progress=_tell)
+        await runtime.announce([task.image for task in tasks for _ in ("gold", "empty")])
+        return await check_tasks(tasks, runtime, timeout_seconds=timeout_seconds, concurrency=jobs, progress=tell)
     finally:
         await runtime.close()
 
 
-def _tell(checked: "Checked") -> None:
-    typer.echo(f"{checked.task.id}: {checked.quarantined or 'good'}")
+async def _runtime(jobs: int, pool: str | None, namespace: str | None) -> "Runtime":
+    """Of the cluster, or of this machine. Raises UserError."""
+    if pool is None:
+        from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
+
+        return LocalRuntime(LocalConfig(max_sandboxes=2 * jobs, allow_unisolated=True))
+    from sweyard_cli.cluster.connection import connect
+    from sweyard_sandbox.errors import SweyardError
+    from sweyard_sandbox.pool.pool import Pool
+    from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
+
+    where = connect(namespace).namespace
+    try:
+        return KubernetesRuntime(await Pool.connect(namespace=where, name=pool))
+    except SweyardError as error:
+        raise UserError(f"RolloutPool {where}/{pool}: {error}") from error
+
+
+def _as_dict(checked: "Checked") -> dict[str, object]:
+    return {"id": checked.task.id, "usable": not checked.quarantined, "reason": checked.quarantined}

@@ -24,8 +24,13 @@ class FreeAgent(ABC):
 
     async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
         """Prompt, then one call a turn."""
-        async for turn in converse(self.first_messages(task), session, self.act(task, sandbox), self.limits):
+        act = self.act(task, sandbox)
+        async for turn in converse(self.first_messages(task), session, act, self.limits, self.remind):
             yield turn
+
+    def remind(self, turns_left: int) -> str:
+        """What each observation ends with."""
+        return ""
 
     def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
         """There is no script for free exploration."""

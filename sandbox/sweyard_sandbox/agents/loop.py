@@ -36,11 +36,21 @@ Act = Callable[[str], Awaitable[Step]]
 """Carries out the text of a reply. A malformed one is told in the observation, never raised."""
 
 
+Remind = Callable[[int], str]
+"""What an observation ends with, given the turns that are left."""
+
+
+def no_reminder(turns_left: int) -> str:
+    """Nothing."""
+    return ""
+
+
 async def converse(
     messages: list[Message],
     session: ChatSession,
     act: Act,
     limits: Limits,
+    remind: Remind = no_reminder,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Turn]:
     """Yield turns until the agent finishes or a limit ends it; `messages` grows, and is never rewritten.
@@ -66,9 +76,10 @@ async def converse(
             yield Turn(reply, "", "", seconds_model, seconds_sandbox, AgentEnd.TIMEOUT)
             return
         end = AgentEnd.FINISHED if step.finished else AgentEnd.MAX_TURNS if number == limits.max_turns else None
+        observation = "" if end else step.observation + remind(limits.max_turns - number)
         if end is None:
-            messages.append(Message("user", step.observation))
-        yield Turn(reply, step.call, "" if end else step.observation, seconds_model, seconds_sandbox, end)
+            messages.append(Message("user", observation))
+        yield Turn(reply, step.call, observation, seconds_model, seconds_sandbox, end)
         if end is not None:
             return
 

@@ -7,7 +7,7 @@ the gateway behind the session keeps those. It never grades.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -49,6 +49,25 @@ class ChatSession(Protocol):
         A conversation that only grows stays one token sequence; a rewritten history forks.
         Raises InfrastructureError when no engine can answer within its deadline.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a program in a sandbox speaks to its session."""
+
+    url: str
+    """Without /v1."""
+    token: str
+    """Authorises calls of this session alone."""
+
+
+@runtime_checkable
+class ReachableSession(ChatSession, Protocol):
+    """A ChatSession that programs in a sandbox can call themselves."""
+
+    async def endpoint(self, sandbox: Sandbox) -> Endpoint:
+        """Where `sandbox` reaches it, until the session ends. Raises InfrastructureError where it cannot."""
         ...
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.bash.agent import BashAgent
+from sweyard_sandbox.agents.cli.agent import CliAgent
 from sweyard_sandbox.agents.debugger.agent import PdbAgent
 from sweyard_sandbox.agents.free import FreeAgent
 from sweyard_sandbox.agents.loop import Limits
@@ -17,10 +18,12 @@ FREE_AGENTS: Mapping[str, type[FreeAgent]] = {kind.type: kind for kind in (R2eAg
 
 
 def make_agent(spec: AgentSpec) -> Agent:
-    """Build it; the API refuses types that this version lacks. Raises CustomCodeError."""
+    """Build it. Raises CustomCodeError, TemplateError."""
     if spec.type == "custom":
         return load_agent_factory(spec)(spec)
     limits = Limits(max_turns=spec.max_turns, timeout_seconds=spec.timeout_seconds)
+    if spec.type == "cli":
+        return CliAgent(spec.command, float(spec.timeout_seconds), spec.environment, spec.files)
     if spec.type == "short":
         return ShortAgent(limits)
     return FREE_AGENTS[spec.type](limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)

@@ -1,9 +1,10 @@
-"""The agent's work as a patch: everything that differs from the prepared commit, committed or not."""
+"""The agent's work: a patch of everything that differs from the prepared commit, or the files that it changed."""
 
 import secrets
 from dataclasses import dataclass
 
 from sweyard_sandbox.grading.patch import join_patch, split_patch
+from sweyard_sandbox.grading.work_files import PACKED_CAP_BYTES, WorkFormatError, pack_script, parse_packed, to_text
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.prepare import BASE_REF, GIT
 from sweyard_sandbox.tasks.task import Task
@@ -22,6 +23,20 @@ class Extracted:
     """Binary files, which do not travel."""
     problem: str = ""
     """Why there is no patch (the agent destroyed the repository, or wrote too much); empty if all is well."""
+
+
+async def extract_work(task: Task, sandbox: Sandbox) -> Extracted:
+    """What the agent did, in the form in which this task's work travels; for changed files as text (work_files.py)."""
+    if task.work == "patch":
+        return await extract_patch(task, sandbox)
+    script = pack_script(task.working_directory)
+    result = await sandbox.run(script, timeout_seconds=EXTRACT_TIMEOUT_SECONDS, output_cap_bytes=PACKED_CAP_BYTES)
+    if result.truncated:
+        return Extracted("", problem=f"the changed files have more than {PACKED_CAP_BYTES} bytes, compressed")
+    try:
+        return Extracted(to_text(parse_packed(result.output)))
+    except WorkFormatError as error:
+        return Extracted("", problem=f"{error}: {result.text[-300:]}")
 
 
 async def extract_patch(task: Task, sandbox: Sandbox) -> Extracted:

@@ -4,7 +4,17 @@ import re
 from dataclasses import dataclass
 
 SYMLINK = "120000"
-ESCAPES = {"t": "\t", "n": "\n", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+ESCAPES = {
+    b"t": b"\t",
+    b"n": b"\n",
+    b"r": b"\r",
+    b'"': b'"',
+    b"\\": b"\\",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +25,12 @@ class Section:
     """The file, after the change."""
     text: str
     """The section itself."""
+
+    @property
+    def source(self) -> str:
+        """Where a rename or copy takes it from; empty for other changes."""
+        moved = re.search(r"^(?:rename|copy) from (.*)$", _header(self.text), re.MULTILINE)
+        return _unprefixed(moved[1]) if moved else ""
 
     @property
     def is_symlink(self) -> bool:
@@ -76,7 +92,13 @@ def _header_lines(patch: str) -> list[int]:
     return starts
 
 
+def _header(section: str) -> str:
+    return section.split("\n@@ ", 1)[0]
+
+
 def _path(section: str) -> str:
+    if moved := re.search(r"^(?:rename|copy) to (.*)$", _header(section), re.MULTILINE):
+        return _unprefixed(moved[1])
     for prefix in ("+++ ", "--- "):
         for line in section.split("\n"):
             if line.startswith(prefix) and (name := _name(line[len(prefix) :])) is not None:
@@ -85,22 +107,27 @@ def _path(section: str) -> str:
                 break
     first = section.split("\n", 1)[0].removeprefix("diff --git ")
     if first.startswith('"'):
-        return _name(first[first.rindex(' "') + 1 :]) or ""
+        return _name(first[first.rfind(' "') + 1 :]) or ""
     return first[len(first) // 2 + 1 :].removeprefix("b/")
 
 
 def _name(text: str) -> str | None:
-    text = text.rstrip("\t\r")
-    if text == "/dev/null":
+    """Of a file's line; None for /dev/null. A tab ends a name that is not quoted."""
+    text = text.rstrip("\r")
+    if text.startswith("/dev/null"):
         return None
-    if text.startswith('"'):
-        text = _unquoted(text[1:-1])
+    text = _unprefixed(text.split("\t", 1)[0])
     return text.split("/", 1)[1] if text[:2] in ("a/", "b/") else text
 
 
-def _unquoted(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        code = match[1]
-        return chr(int(code, 8)) if code[0].isdigit() else ESCAPES[code]
+def _unprefixed(text: str) -> str:
+    return _unquoted(text.rstrip("\t\r")[1:-1]) if text.startswith('"') else text.rstrip("\r")
 
-    return re.sub(r'\\([0-7]{3}|[tnr"\\abfv])', replace, text).encode("latin-1").decode("utf-8", "surrogateescape")
+
+def _unquoted(text: str) -> str:
+    def replace(match: re.Match[bytes]) -> bytes:
+        code = match[1]
+        return bytes([int(code, 8) & 0xFF]) if code[:1].isdigit() else ESCAPES[code]
+
+    data = text.encode("utf-8", "surrogateescape")
+    return re.sub(rb'\\([0-7]{3}|[tnr"\\abfv])', replace, data).decode("utf-8", "surrogateescape")

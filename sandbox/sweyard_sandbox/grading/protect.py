@@ -42,7 +42,10 @@ class Kept:
 def keep_work(patch: str, python_path: Sequence[str], test_files: Sequence[str] = (), own: Sequence[str] = ()) -> Kept:
     """Leave out sections that touch tests, configuration, links, hidden modules, or the grader's `own` paths."""
     tests = frozenset(test_files)
-    sections = [(section, _objection(section, python_path, tests, own)) for section in split_patch(patch)]
+    sections = [
+        (section, _objection(section, python_path, tests, own) or _objection_to_source(section, tests))
+        for section in split_patch(patch)
+    ]
     kept = join_patch([section for section, objection in sections if not objection])
     return Kept(kept, tuple(f"{section.path}: {objection}" for section, objection in sections if objection))
 
@@ -62,6 +65,12 @@ def _objection(section: Section, python_path: Sequence[str], test_files: frozens
     if _hides_a_module(path, python_path):
         return "hides a module of Python or of the test runner"
     return ""
+
+
+def _objection_to_source(section: Section, test_files: frozenset[str]) -> str:
+    """A rename removes what it renames."""
+    is_test = section.source in test_files or TEST_FILE.search(section.source)
+    return "moves a test" if section.source and is_test else ""
 
 
 def _hides_a_module(path: PurePosixPath, python_path: Sequence[str]) -> bool:

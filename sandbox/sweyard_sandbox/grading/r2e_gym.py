@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
+from sweyard_sandbox.grading.harness.supervise import touched_paths
+from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.grading.protect import Kept, keep_work
 from sweyard_sandbox.grading.r2e_log import normal_names, official_verdict, plain, problems, reports
 from sweyard_sandbox.grading.sealed import acquire_sealed
@@ -64,13 +66,16 @@ done
 
 
 async def _apply(sandbox: Sandbox, folder: str, patch: str) -> str:
-    """Git's words if the patch does not apply."""
+    """What is wrong with the patch: it does not apply, or touches other files than it was looked through by."""
     if not patch.strip():
         return ""
     await sandbox.write(f"{folder}/patch", patch.encode("utf-8", "surrogateescape"))
-    command = f"{GIT} apply --whitespace=nowarn {folder}/patch"
+    command = f"{GIT} apply --whitespace=nowarn --apply --numstat -z {folder}/patch"
     result = await sandbox.run(command, timeout_seconds=COMMAND_TIMEOUT_SECONDS)
-    return result.text or f"exit code {result.exit_code}" if result.exit_code else ""
+    if result.exit_code:
+        return result.text or f"exit code {result.exit_code}"
+    hidden = touched_paths(result.output) - {section.path for section in split_patch(patch)}
+    return f"it touches {min(hidden)!r} under another name" if hidden else ""
 
 
 async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[Canary]) -> None:

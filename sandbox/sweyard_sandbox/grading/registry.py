@@ -1,23 +1,27 @@
 """The grader of each kind of task, and one call to grade."""
 
+from collections.abc import Callable, Mapping
+
 from sweyard_sandbox.errors import SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade, Grader
+from sweyard_sandbox.grading.harbor import HarborGrader
 from sweyard_sandbox.grading.r2e_gym import R2eGymGrader
 from sweyard_sandbox.grading.swe_bench import SweBenchGrader
 from sweyard_sandbox.grading.sweyard import SweyardGrader
 from sweyard_sandbox.runtime import Runtime
 from sweyard_sandbox.tasks.task import Task
 
+GRADERS: Mapping[str, Callable[[], Grader]] = {
+    "sweyard": SweyardGrader,
+    "swe-bench": SweBenchGrader,
+    "r2e-gym": R2eGymGrader,
+    "harbor": HarborGrader,
+}
+
 
 def grader_for(task: Task) -> Grader:
     """The grader that reads the task's `grading`."""
-    if task.grader == "sweyard":
-        return SweyardGrader()
-    if task.grader == "swe-bench":
-        return SweBenchGrader()
-    if task.grader == "r2e-gym":
-        return R2eGymGrader()
-    raise NotImplementedError(f"task {task.id}: no grader for {task.grader!r} in this version")
+    return GRADERS[task.grader]()
 
 
 async def grade(task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:

@@ -33,15 +33,15 @@ STATUSES = {"SKIPPED": TestStatus.SKIPPED}
 
 
 class SweBenchGrader:
-    """`grading` of its tasks: schema, row."""
+    """`grading` of its tasks: row."""
 
     async def grade(self, task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
         """Apply, run the row's script, and let swebench read the log."""
         row = task.grading["row"]
-        if task.grading["schema"] != 5:
+        if not row.get("eval_script"):
             raise TaskFormatError(
-                f"task {task.id}: its row has no eval_script; use the release for swebench 5, whose rows have "
-                f"image, log_parser, eval_type and eval_script"
+                f"task {task.id}: its row has no eval_script, and how {task.repository} is tested is not known; use a "
+                f"release whose rows have image, log_parser, eval_type and eval_script"
             )
         # Importing swebench takes seconds and reading its logs holds the interpreter: neither may stop the event loop.
         specification = await asyncio.to_thread(_specification, row)

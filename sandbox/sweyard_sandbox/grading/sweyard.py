@@ -10,6 +10,7 @@ from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.bundle import harness_zip
 from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
+from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.grading.protect import Kept, keep_work
 from sweyard_sandbox.grading.sealed import acquire_sealed
 from sweyard_sandbox.runtime import ForksPython, Result, Runtime, Sandbox
@@ -23,7 +24,8 @@ LOG_CHARACTERS = 4_000
 
 
 class SweyardGrader:
-    """`grading` of its tasks: runner, python_path, test_files, hidden_files, and optionally python."""
+    """`grading` of its tasks: runner, python_path, test_files, hidden_files, and optionally python and hidden_tests
+    (path to text: what the image lacks)."""
 
     async def grade(self, task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
         """Grade `patch` in a fresh sandbox."""
@@ -52,7 +54,8 @@ def _specification(
         "started": started,
         "setup_patch": task.setup_patch,
         "patch": kept.patch,
-        "files": {canary.path: canary.text for canary in canaries},
+        "paths": [section.path for section in split_patch(kept.patch)],
+        "files": task.grading.get("hidden_tests", {}) | {canary.path: canary.text for canary in canaries},
         "runner": task.grading["runner"],
         "python_path": task.grading["python_path"],
         "tests": [*first.tests, *required, *last.tests],

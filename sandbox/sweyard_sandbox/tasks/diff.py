@@ -16,6 +16,18 @@ def unified_diff(path: str, before: str, after: str) -> str:
     return "".join(_marked(difflib.unified_diff(lines_of(before), lines_of(after), f"a/{path}", f"b/{path}")))
 
 
+def file_patch(path: str, before: str, after: str) -> str:
+    """The same for a file that `before` (empty) or `after` (empty) may not have at all, with git's header."""
+    patch, header = unified_diff(path, before, after), f"diff --git a/{path} b/{path}\n"
+    if before == after:
+        return ""
+    if not before:
+        return f"{header}new file mode 100644\n" + patch.replace(f"--- a/{path}", "--- /dev/null", 1)
+    if not after:
+        return f"{header}deleted file mode 100644\n" + patch.replace(f"+++ b/{path}", "+++ /dev/null", 1)
+    return header + patch
+
+
 HUNK = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@(.*)", re.DOTALL)
 OPPOSITES = {
     "--- a/": "+++ b/",

@@ -1,37 +1,30 @@
 """Tasks by name: from a data set's folder, a mounted ConfigMap, a file, or a hub."""
 
-import gzip
-import json
-import logging
 import random
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sweyard_api.constants import DATASET_MOUNT_PATH, DEMO_DATASET
 from sweyard_api.program import program
 from sweyard_api.workload import TaskSource
-from sweyard_sandbox.errors import SweyardError, TaskFormatError
+from sweyard_sandbox.errors import TaskFormatError
 from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
+from sweyard_sandbox.tasks.rows import DatasetError, hub_rows, read_rows
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.tasks_file import TASKS_FILE
 
-HUB_SPLIT = "train"
+Complain = Callable[[str], None]
+"""Told of each row that cannot be a task, with its reason."""
 
 
-class DatasetError(SweyardError, ValueError):
-    """A data set cannot be found or read, or the selection leaves nothing."""
-
-
-def load_tasks(source: TaskSource, base_directories: Sequence[Path]) -> list[Task]:
+def load_tasks(source: TaskSource, base_directories: Sequence[Path], complain: Complain | None = None) -> list[Task]:
     """Tasks of a source, selected and shuffled as it says. `dir:` images come out absolute.
 
-    Raises DatasetError naming what was looked for. A row that cannot be a task is told on standard error.
+    Raises DatasetError naming what was looked for. A row that cannot be a task is told, on standard error by default.
     """
-    tasks = list(_read(source, base_directories))
+    tasks = list(_read(source, base_directories, complain or _complain))
     splits = sorted({_split_of(task) for task in tasks} - {""})
     if source.split is not None and splits:
         if source.split not in splits:
@@ -41,12 +34,12 @@ def load_tasks(source: TaskSource, base_directories: Sequence[Path]) -> list[Tas
         tasks = [task for task in tasks if _split_of(task) != "practice"]  # nothing can grade those
     chosen = select(tasks, source)
     if not chosen:
-        raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, split) leaves none")
+        raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, ...) leaves none")
     return chosen
 
 
 def select(tasks: Iterable[Task], source: TaskSource) -> list[Task]:
-    """Filter by ids and repositories, shuffle by seed, cut at the limit. Raises DatasetError for an unknown id."""
+    """Filter, shuffle by seed, cut at the limit. Raises DatasetError for an unknown id."""
     chosen = list(tasks)
     if missing := set(source.ids) - {task.id for task in chosen}:
         raise DatasetError(f"tasks of {source.dataset!r}: no such id: {', '.join(sorted(missing)[:5])}")
@@ -54,18 +47,20 @@ def select(tasks: Iterable[Task], source: TaskSource) -> list[Task]:
         chosen = [task for task in chosen if task.id in set(source.ids)]
     if source.repositories:
         chosen = [task for task in chosen if task.repository in set(source.repositories)]
+    if source.difficulties:
+        wanted = {f"difficulty:{difficulty}" for difficulty in source.difficulties}
+        chosen = [task for task in chosen if wanted & set(task.tags)]
     if source.seed is not None:
         random.Random(source.seed).shuffle(chosen)
     return chosen[: source.limit]
 
 
 def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
-    """File of a data set given by path or plain name; None for a hub id."""
+    """File or folder of a data set given by path or plain name; None for a hub id."""
     if name.startswith((".", "/", "~")):
         path = Path(name).expanduser()
-        path = path / TASKS_FILE if path.is_dir() else path
         if not path.exists():
-            raise DatasetError(f"dataset {name!r}: no such file or folder with {TASKS_FILE}")
+            raise DatasetError(f"dataset {name!r}: no such file or folder")
         return path
     for base in base_directories:
         if (path := base / name / TASKS_FILE).exists():
@@ -85,13 +80,18 @@ def _how_to_make(name: str) -> str:
     return f"make it of a package whose tests pass: `{command}`, or with --package NAME==VERSION"
 
 
-def _read(source: TaskSource, base_directories: Sequence[Path]) -> Iterator[Task]:
+def _read(source: TaskSource, base_directories: Sequence[Path], complain: Complain) -> Iterator[Task]:
     path = find_dataset(source.dataset, base_directories)
+    rows = hub_rows(source.dataset, source.split) if path is None else read_rows(path, source.split)
+    if source.image is not None:
+        rows = ({"image": source.image} | row for row in rows)
+    tasks = adapt_rows(rows, source.format, complain)
     if path is None:
-        yield from adapt_rows(hub_rows(source.dataset, source.split), source.format, _complain)
+        yield from tasks
         return
-    for task in adapt_rows(read_rows(path), source.format, _complain):
-        yield task.model_copy(update={"image": _absolute(task.image, path.parent.resolve())})
+    folder = (path if path.is_dir() else path.parent).resolve()
+    for task in tasks:
+        yield task.model_copy(update={"image": _absolute(task.image, folder)})
 
 
 def load_all_tasks(dataset: Path) -> list[Task]:
@@ -99,48 +99,6 @@ def load_all_tasks(dataset: Path) -> list[Task]:
     path = find_dataset(str(dataset.absolute()), ())
     assert path is not None, "a path is no hub id"
     return list(adapt_rows(read_rows(path), "auto", _complain))
-
-
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSONL file, gzipped or not, or of a Parquet file. Raises DatasetError, for JSONL naming the line."""
-    if path.suffix == ".parquet":
-        yield from _parquet_rows(path)
-        return
-    for number, line in enumerate(_content(path).splitlines(), start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise DatasetError(f"dataset {path}: line {number} is no JSON ({error}); make it again") from error
-            if not isinstance(row, dict):
-                raise DatasetError(f"dataset {path}: line {number} is no JSON object; each line must hold one task")
-            yield row
-
-
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """In a table each row has each field, null where it lacks it."""
-    from pyarrow import ArrowException, parquet
-
-    try:
-        rows = parquet.read_table(path).to_pylist()
-    except (ArrowException, OSError) as error:
-        raise DatasetError(f"dataset {path} cannot be read: {str(error).splitlines()[0]}") from error
-    yield from map(_without_nulls, rows)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
-    return value
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DatasetError(f"dataset {path} is damaged ({error}); make it again") from error
-    except OSError as error:
-        raise DatasetError(f"dataset {path} cannot be read: {error.strerror}") from error
 
 
 def _absolute(image: str, folder: Path) -> str:
@@ -153,44 +111,11 @@ def _split_of(task: Task) -> str:
     return next((tag.removeprefix("split:") for tag in task.tags if tag.startswith("split:")), "")
 
 
-def hub_rows(dataset: str, split: str | None = None) -> Iterable[dict[str, Any]]:
-    """Of a data set by its hub id. Raises DatasetError."""
-    try:
-        import datasets
-        import httpx
-    except ImportError as error:
-        raise DatasetError(f"dataset {dataset!r} is on a hub: install `datasets`, or use a file") from error
-    try:
-        with _hub_is_quiet():
-            rows: Iterable[dict[str, Any]] = datasets.load_dataset(dataset, split=split or HUB_SPLIT)
-    except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
-        cause = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DatasetError(
-            f"dataset {dataset!r} cannot be had from the hub ({cause}); check the name and the network, set "
-            f"HF_ENDPOINT to a mirror or HF_TOKEN for a private one, or name a local file as ./FILE.jsonl"
-        ) from error
-    return rows
-
-
-@contextmanager
-def _hub_is_quiet() -> Iterator[None]:
-    """The hub's client tells each try again in a warning; what comes of it is said once, at the end."""
-    client = logging.getLogger("huggingface_hub")
-    level = client.level
-    client.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        client.setLevel(level)
-
-
-def adapt_rows(rows: Iterable[dict[str, Any]], schema: str, complain: Callable[[str], None]) -> Iterator[Task]:
+def adapt_rows(rows: Iterable[dict[str, Any]], schema: str, complain: Complain) -> Iterator[Task]:
     """Tasks of rows; a row that cannot be one is told, with its reason, and the rest go on."""
     for number, row in enumerate(rows):
         try:
-            adapter = ADAPTERS.get(detect_format(row) if schema == "auto" else schema)
-            if adapter is None:
-                raise DatasetError(f"format {schema!r} is not read by this version; use one of {', '.join(ADAPTERS)}")
+            adapter = ADAPTERS[detect_format(row) if schema == "auto" else schema]
             yield adapter(dict(row), number)
         except TaskFormatError as error:
             complain(str(error))

@@ -3,6 +3,7 @@
 import shlex
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.grading.work_files import mark_script
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
@@ -24,9 +25,12 @@ async def prepare_sandbox(task: Task, sandbox: Sandbox) -> None:
 
     A task with a fault to put in gets a new repository of one commit, so that no clean version is left in it; so does
     one with files to hide, which its history holds too. Others keep their history up to HEAD; branches, tags and
-    remotes that could hold the solution are removed. Raises InfrastructureError with git's words if that fails.
+    remotes that could hold the solution are removed. Where work travels as files, nothing is changed but that the state
+    of the file system is noted. Raises InfrastructureError with git's words if that fails.
     """
-    if task.setup_patch:
+    if task.work == "files":
+        script = mark_script(task.working_directory)
+    elif task.setup_patch:
         script = _fresh_repository(task)
     else:
         script = _single_commit(task) if task.grading.get("hidden_files") else _purged_repository()

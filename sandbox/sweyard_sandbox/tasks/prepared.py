@@ -22,7 +22,7 @@ class PreparedSandboxes:
 
     async def acquire(self, task: Task, deadline_seconds: float) -> Sandbox:
         """A fresh sandbox of `task`, prepared. Raises InfrastructureError."""
-        if isinstance(self._runtime, KeepsTrees):
+        if task.work == "patch" and isinstance(self._runtime, KeepsTrees):  # else more than its tree is looked at
             image = await self._image(task, self._runtime, deadline_seconds)
             if image is not None:
                 return await self._runtime.acquire(image, deadline_seconds=deadline_seconds)

@@ -35,10 +35,11 @@ class Task(BaseModel):
     """Unified diff that puts the fault into the image's clean tree; applied by `prepare_sandbox` and by the grader."""
     grading: dict[str, Any] = {}
     """What this task's grader needs: test command, hidden test files, log parser, the original row."""
-    grader: Literal["sweyard", "swe-bench", "r2e-gym", "swe-smith", "kodcode", "harbor"] = "sweyard"
+    grader: Literal["sweyard", "swe-bench", "r2e-gym", "harbor"] = "sweyard"
     """Which grader reads `grading`."""
     work: Literal["patch", "files"] = "patch"
-    """How the agent's work travels to the fresh grading sandbox."""
+    """How the agent's work travels to the fresh grading sandbox: as a patch of its repository, or as the changed files
+    of the whole file system."""
     context: dict[str, Any] = {}
     """Public extras that an agent may show: for the `short` agent the file, and the numbered lines around the fault."""
     tags: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from tests.sandbox.agents.conftest import BROKEN, CLEAN, ScriptedSession
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import AgentEnd, FinishReason, Message, Reply, Turn
-from sweyard_sandbox.agents.r2e.agent import R2eAgent
+from sweyard_sandbox.agents.r2e.agent import LAST_STEP, R2eAgent
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.agents.tools.calls import Call, parse_calls, render_call
 from sweyard_sandbox.agents.tools.observation import OBSERVATION_CHARACTERS, shorten
@@ -95,16 +95,25 @@ async def test_tool_answers_in_words(task: Task, sandbox: Sandbox, reply: str, s
 async def test_second_call_of_a_reply_is_left_out_and_told(task: Task, sandbox: Sandbox) -> None:
     turns = await play(task, sandbox, call("execute_bash", cmd="echo 1") + call("execute_bash", cmd="touch made"))
 
-    assert turns[0].observation == f"{FIRST_ONLY}1"
+    assert turns[0].observation.startswith(f"{FIRST_ONLY}1\nSteps Remaining: ")
     with pytest.raises(FileNotFoundError):
         await sandbox.read("/testbed/made")
+
+
+async def test_turns_that_are_left_are_told(task: Task, sandbox: Sandbox) -> None:
+    agent = R2eAgent(Limits(max_turns=3, timeout_seconds=60.0), step_timeout_seconds=2.0)
+    session = ScriptedSession([call("execute_bash", cmd="echo 1")] * 2 + [FINISH])
+    turns = [turn async for turn in agent.run(task, session, sandbox)]
+
+    assert [turn.observation for turn in turns] == ["1\nSteps Remaining: 2", f"1\n{LAST_STEP}", ""]
+    assert session.shown[-1][-1].content == turns[1].observation
 
 
 async def test_long_output_keeps_both_ends(task: Task, sandbox: Sandbox) -> None:
     (turn, _) = await play(task, sandbox, call("execute_bash", cmd="seq 1 100000"))
 
     assert turn.observation.startswith("1\n2\n")
-    assert turn.observation.endswith("\n100000")
+    assert "\n100000\nSteps Remaining: " in turn.observation
     assert len(turn.observation) < OBSERVATION_CHARACTERS + 100
 
 

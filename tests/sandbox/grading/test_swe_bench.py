@@ -10,7 +10,7 @@ from tests.sandbox.grading.conftest import BROKEN, FIXED, PYTEST, write_tree
 from sweyard_sandbox.errors import TaskFormatError
 from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
-from sweyard_sandbox.tasks.diff import unified_diff
+from sweyard_sandbox.tasks.diff import file_patch, unified_diff
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 
 EVAL_SCRIPT = """\
@@ -101,13 +101,41 @@ async def test_printed_exit_code_does_not_count_for_strict(repository: Path, run
     assert "the log shows more than one exit code" in grade_.reasons
 
 
-async def test_row_of_the_older_schema_says_what_it_lacks(runtime: LocalRuntime) -> None:
-    row = {
-        key: value for key, value in row_of().items() if key not in ("image", "log_parser", "eval_type", "eval_script")
-    }
-    task = swe_bench_task(row, 0)
+SCHEMA_5 = ("image", "log_parser", "eval_type", "eval_script")
+
+
+async def test_row_of_the_older_schema_of_an_unknown_repository_says_what_it_lacks(runtime: LocalRuntime) -> None:
+    task = swe_bench_task({key: value for key, value in row_of().items() if key not in SCHEMA_5}, 0)
 
     assert task.image == "swebench/sweb.eval.x86_64.till_1776_till-1:latest"
     assert task.fail_to_pass == (ADDS, ADDS_MORE)
     with pytest.raises(TaskFormatError, match="eval_script"):
         await grade(task, "", runtime, timeout_seconds=1.0)
+
+
+@pytest.mark.parametrize("patch", [GOLD, ""], ids=["gold", "empty"])
+async def test_row_of_the_older_schema_is_graded_by_a_script_made_for_it(
+    repository: Path, runtime: LocalRuntime, patch: str
+) -> None:
+    """The hidden test is put in from the row, and the row's repository is one that swebench 4 knew."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
+    row = {key: value for key, value in row_of().items() if key not in SCHEMA_5}
+    hidden = "def test_hidden():\n    from till.sums import total\n    assert total([4]) == 4\n"
+    row |= {
+        "repo": "pallets/flask",
+        "base_commit": commit.stdout.strip(),
+        "test_patch": file_patch("tests/test_hidden.py", "", hidden),
+        "FAIL_TO_PASS": ["tests/test_hidden.py::test_hidden"],
+        "PASS_TO_PASS": [],
+    }
+    task = swe_bench_task(row, 0)
+    script = task.grading["row"]["eval_script"].replace(
+        "source /opt/miniconda3/bin/activate\nconda activate testbed", ""
+    )
+    graded = {"row": task.grading["row"] | {"eval_script": script}}
+
+    grade_ = await grade(
+        task.model_copy(update={"image": f"dir:{repository}", "grading": graded}), patch, runtime, timeout_seconds=60.0
+    )
+
+    assert (grade_.official, grade_.strict) == ((patch == GOLD),) * 2, grade_.log

@@ -93,7 +93,6 @@ def test_trees_are_found_wherever_the_data_set_lies(base: Path) -> None:
         ({"dataset": "demo", "ids": ["t99"]}, "no such id: t99"),
         ({"dataset": "demo", "repositories": ["x"]}, "leaves none"),
         ({"dataset": "demo", "split": "tarin"}, "no split 'tarin'; there are heldout, train"),
-        ({"dataset": "demo", "format": "harbor"}, "not read by this version"),
     ],
 )
 def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], sentence: str) -> None:

@@ -71,9 +71,21 @@ async def test_text_parts_are_joined(http: Any, renderer: ChatRenderer) -> None:
         pytest.param({"messages": [QUESTION], "max_tokens": 0}, "max_tokens", "greater", id="no tokens"),
         pytest.param(
             {"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]},
+            "messages.0.tool_calls.0.function",
+            "required",
+            id="a call of nothing",
+        ),
+        pytest.param(
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "["}}]}]},
             "messages",
-            "tool_calls",
-            id="structured calls",
+            "no JSON object",
+            id="arguments that are no object",
+        ),
+        pytest.param(
+            {"messages": [QUESTION], "tool_choice": "required"}, "tool_choice", "cannot be set", id="a choice"
+        ),
+        pytest.param(
+            {"messages": [QUESTION], "tools": [{"type": "web_search"}]}, "tools.0.type", "function", id="foreign tools"
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from sweyard_api.recorded import is_hub_id
 from sweyard_sandbox.errors import SweyardError
-from sweyard_sandbox.tasks.load import hub_rows
+from sweyard_sandbox.tasks.rows import hub_rows
 
 COLUMN = "messages"
 BATCH_ROWS = 64

@@ -1,5 +1,6 @@
 """A gateway, and clients of the engines that are servers, as a run's config asks for them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
@@ -12,6 +13,8 @@ def gateway_for(spec: TrainingRunSpec, model: Path) -> Gateway:
     """`model` is the prepared model's directory, whose tokenizer and chat template are used."""
     rollout = spec.rollout
     limits = Limits(rollout.max_prompt_tokens, rollout.max_response_tokens, rollout.max_tokens_per_turn)
+    if spec.agent.type == "cli":  # other agents end by themselves
+        limits = replace(limits, max_calls=spec.agent.max_turns, max_seconds=float(spec.agent.timeout_seconds))
     longest_attempt_seconds = spec.agent.timeout_seconds + spec.reward.timeout_seconds
     return Gateway(ChatRenderer.load(model), limits, session_ttl_seconds=2.0 * longest_attempt_seconds)
 

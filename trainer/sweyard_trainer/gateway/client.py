@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from sweyard_sandbox.agents.protocol import ChatSession, FinishReason, Message, Reply
+from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, FinishReason, Message, Reply
+from sweyard_sandbox.runtime import Sandbox
 from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
 from sweyard_trainer.gateway.gateway import Gateway, SessionRecord, SessionUnknownError
+from sweyard_trainer.gateway.sandbox_doors import SandboxDoors
 from sweyard_trainer.gateway.wire import decode_record
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -40,14 +42,20 @@ class GatewayClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InProcessSession:
-    """ChatSession of a gateway in this process."""
+    """ReachableSession of a gateway in this process."""
 
     gateway: Gateway
     session_id: str
+    token: str
+    doors: SandboxDoors
 
     async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
         """See ChatSession."""
         return (await self.gateway.chat(self.session_id, messages, max_tokens=max_tokens)).reply
+
+    async def endpoint(self, sandbox: Sandbox) -> Endpoint:
+        """See ReachableSession: a port within the sandbox."""
+        return Endpoint(await self.doors.open(self.session_id, sandbox), self.token)
 
 
 class InProcessGateway:
@@ -60,6 +68,7 @@ class InProcessGateway:
         self._engines = engines
         self._lineage = lineage
         self._new_token = new_token
+        self._doors = SandboxDoors(gateway)
 
     async def use_weights(self, version: int) -> None:
         await self._gateway.use_engines(self._engines, version, self._lineage)
@@ -67,20 +76,23 @@ class InProcessGateway:
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
         if not self._gateway.has_engines:
             raise EngineError(f"no engine serves weight version {self._gateway.weight_version}")
-        self._gateway.create_session(session_id, self._new_token(), temperature=temperature, seed=seed)
-        return InProcessSession(self._gateway, session_id)
+        token = self._new_token()
+        self._gateway.create_session(session_id, token, temperature=temperature, seed=seed)
+        return InProcessSession(self._gateway, session_id, token, self._doors)
 
     async def finish_session(self, session_id: str) -> SessionRecord:
+        await self._doors.close(session_id)
         return self._gateway.finish_session(session_id)
 
     async def close(self) -> None:
+        await self._doors.close_all()
         for engine in self._engines:
             await engine.close()
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSession:
-    """ChatSession over the public port; a command-line agent in a sandbox uses the same `url` and `token`."""
+    """ReachableSession over the public port; a program in a sandbox uses the same `url` and `token`."""
 
     http: aiohttp.ClientSession
     url: str
@@ -105,6 +117,10 @@ class HttpSession:
         choice = reply["choices"][0]
         finish = FinishReason(choice["finish_reason"])
         return Reply(choice["message"]["content"], finish, reply["usage"]["completion_tokens"])
+
+    async def endpoint(self, sandbox: Sandbox) -> Endpoint:
+        """See ReachableSession."""
+        return Endpoint(self.url, self.token)
 
 
 class HttpGateway:

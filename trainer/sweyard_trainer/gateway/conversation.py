@@ -75,6 +75,8 @@ class TokenRecord:
 class Branch:
     """A history and its tokens. After each reply, how many ids belong to how many messages is remembered."""
 
+    tools: str = ""
+    """Those that its prompt begins with."""
     messages: list[Message] = field(default_factory=list)
     record: TokenRecord = field(default_factory=TokenRecord)
     reply_ended: bool = True
@@ -109,20 +111,25 @@ class Conversation:
         """Times the client rewrote its history."""
         return max(0, len(self._branches) - 1)
 
-    def open(self, messages: Sequence[Message]) -> Opening:
-        """Where a reply to `messages` belongs, and its prompt. Changes nothing."""
-        whole = [branch for branch in self._branches if _is_extension(branch.messages, messages)]
+    def open(self, messages: Sequence[Message], tools: str = "") -> Opening:
+        """Where a reply to `messages` belongs, and its prompt. Changes nothing.
+
+        Other `tools` (JSON text) than before are another beginning.
+        """
+        alike = [branch for branch in self._branches if branch.tools == tools]
+        whole = [branch for branch in alike if _is_extension(branch.messages, messages)]
         if whole:
             branch = max(whole, key=lambda candidate: len(candidate.messages))
             added = self._renderer.delta_ids(messages[len(branch.messages) :], reply_ended=branch.reply_ended)
             return _opening(branch, added, messages)
-        return self._open_fork(messages)
+        return self._open_fork(messages, tools, alike)
 
     def close(self, opening: Opening, completion: Completion) -> Message:
         """Record the reply that an engine gave to `opening`; the reply as the client sees it."""
         branch = opening.branch
         if len(branch.record.token_ids) != opening.num_history_ids:  # another reply came in between
-            branch = Branch(record=branch.record.beginning(opening.num_history_ids, opening.num_routed))
+            record = branch.record.beginning(opening.num_history_ids, opening.num_routed)
+            branch = Branch(branch.tools, record=record)
         if branch not in self._branches:
             self._branches.append(branch)
         branch.record.append_given(opening.prompt_ids[len(branch.record.token_ids) :])
@@ -133,27 +140,35 @@ class Conversation:
         branch.borders.append((len(branch.messages), len(branch.record.token_ids), branch.reply_ended))
         return reply
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The longest history, as people read it."""
+        return tuple(max(self._branches, key=lambda branch: len(branch.messages), default=Branch()).messages)
+
     def segments(self) -> tuple[Segment, ...]:
         """One for each branch, in the order they began."""
         return tuple(branch.record.segment() for branch in self._branches)
 
-    def _open_fork(self, messages: Sequence[Message]) -> Opening:
-        fork = Branch()
-        origin, border = self._longest_agreed(messages)
+    def _open_fork(self, messages: Sequence[Message], tools: str, alike: Sequence[Branch]) -> Opening:
+        fork = Branch(tools)
+        origin, border = _longest_agreed(alike, messages)
         if origin is None:
-            return _opening(fork, self._renderer.prompt_ids(messages), messages)
+            return _opening(fork, self._renderer.prompt_ids(messages, tools), messages)
         num_messages, num_ids, reply_ended = border
         fork.record = origin.record.beginning(num_ids, num_ids)
         added = self._renderer.delta_ids(messages[num_messages:], reply_ended=reply_ended)
         return _opening(fork, added, messages)
 
-    def _longest_agreed(self, messages: Sequence[Message]) -> tuple[Branch | None, tuple[int, int, bool]]:
-        best: tuple[Branch | None, tuple[int, int, bool]] = (None, (0, 0, True))
-        for branch in self._branches:
-            for border in branch.borders:
-                if border[0] > best[1][0] and _is_extension(branch.messages[: border[0]], messages):
-                    best = (branch, border)
-        return best
+
+def _longest_agreed(
+    branches: Sequence[Branch], messages: Sequence[Message]
+) -> tuple[Branch | None, tuple[int, int, bool]]:
+    best: tuple[Branch | None, tuple[int, int, bool]] = (None, (0, 0, True))
+    for branch in branches:
+        for border in branch.borders:
+            if border[0] > best[1][0] and _is_extension(branch.messages[: border[0]], messages):
+                best = (branch, border)
+    return best
 
 
 def _opening(branch: Branch, added: Sequence[int], messages: Sequence[Message]) -> Opening:

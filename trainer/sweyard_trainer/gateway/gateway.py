@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
 from sweyard_sandbox.errors import SweyardError
@@ -15,6 +15,8 @@ from sweyard_trainer.engine.engine import Completion, Engine, EngineError
 from sweyard_trainer.gateway.conversation import Conversation, Opening
 from sweyard_trainer.gateway.engine_set import EngineSet, confirming
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.shown_replies import Numbered, ShownReplies
+from sweyard_trainer.gateway.tool_calls import CallForm, Parsed, Schemas
 from sweyard_trainer.trajectory import Segment
 
 LONG_CONVERSATION_CHARACTERS = 20_000
@@ -25,6 +27,14 @@ class SessionUnknownError(SweyardError, KeyError):
     """No session has this id, or this token."""
 
 
+class SessionSpentError(SweyardError):
+    """The session has used up its calls or its time."""
+
+
+class NoToolsError(SweyardError, ValueError):
+    """Tools were offered to a model whose chat template has no form for calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one attempt may use, in tokens."""
@@ -33,6 +43,10 @@ class Limits:
     max_response_tokens: int
     """Added to the first prompt, observations included."""
     max_tokens_per_turn: int
+    max_calls: int | None = None
+    """Replies; for clients that keep no count of their turns themselves."""
+    max_seconds: float | None = None
+    """From the session's begin to that of its last reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,9 @@ class Answer:
 
     reply: Reply
     num_prompt_tokens: int
+    content: str = ""
+    """The reply as the client sees it: without its calls, if it was offered tools."""
+    calls: tuple[Numbered, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,12 @@ class SessionRecord:
     num_forks: int
     truncated: bool
     """A reply was cut by a token limit, or had no room to begin."""
+    spent: str = ""
+    """What of its budget a refused call lacked: `calls`, `seconds`, or nothing."""
+    messages: tuple[Message, ...] = ()
+    """The longest conversation, as people read it."""
+    failure: str = ""
+    """Why the last call had no reply, if no engine could give one."""
 
 
 @dataclass(slots=True)
@@ -63,6 +86,10 @@ class Session:
     seed: int
     conversation: Conversation
     limits: Limits
+    began: float
+    shown: ShownReplies = field(default_factory=ShownReplies)
+    spent: str = ""
+    failure: str = ""
     first_prompt_tokens: int | None = None
     num_calls: int = 0
     truncated: bool = False
@@ -126,7 +153,8 @@ class Gateway:
             raise ValueError(f"session {session_id} exists already")
         self._drop_abandoned()
         conversation = Conversation(self._renderer)
-        session = Session(session_id, token, temperature, seed, conversation, self._limits, last_used=self._clock())
+        now = self._clock()
+        session = Session(session_id, token, temperature, seed, conversation, self._limits, now, last_used=now)
         self._sessions[session_id] = session
         self._by_token[token] = session
 
@@ -136,7 +164,9 @@ class Gateway:
         if session is None:
             raise self._unknown(f"there is no session {session_id}")
         del self._by_token[session.token]
-        return SessionRecord(session.conversation.segments(), session.conversation.num_forks, session.truncated)
+        talk = session.conversation
+        ended = (session.truncated, session.spent, talk.messages, session.failure)
+        return SessionRecord(talk.segments(), talk.num_forks, *ended)
 
     def session_of_token(self, token: str) -> str:
         """The session that `token` authorises. Raises SessionUnknownError."""
@@ -145,27 +175,74 @@ class Gateway:
             raise self._unknown("this token belongs to no running session")
         return session.id
 
-    async def chat(self, session_id: str, messages: Sequence[Message], *, max_tokens: int | None = None) -> Answer:
-        """Reply to `messages`. Raises EngineError, EngineUnfitError, SessionUnknownError."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise self._unknown(f"there is no session {session_id}")
-        session.last_used = self._clock()
-        opening = await self._open(session, messages)
+    def returned_reply(self, session_id: str, content: str, calls: Sequence[Numbered]) -> Message:
+        """An earlier reply, as a client of tools sends it back. Raises SessionUnknownError, NoToolsError."""
+        text = self._session(session_id).shown.sampled_text(content, calls)
+        if text is None:
+            text = self._call_form().render(content, [call for _, call in calls]) if calls else content
+        return Message("assistant", text)
+
+    async def chat(
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int | None = None,
+        tools: str = "",
+        schemas: Schemas | None = None,
+    ) -> Answer:
+        """Reply to `messages`; `tools` is the JSON text of those that are offered, `schemas` of their parameters.
+
+        Raises EngineError, EngineUnfitError, SessionUnknownError, SessionSpentError, NoToolsError.
+        """
+        session = self._session(session_id)
+        form = self._call_form() if tools else None
+        self._spend(session)
+        opening = await self._open(session, messages, tools)
         room = self._room(session, len(opening.prompt_ids), max_tokens)
         if room <= 0:
             session.truncated = True
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
-        completion = await self._sample(session, opening, room)
+        try:
+            completion = await self._sample(session, opening, room)
+        except EngineError as error:
+            session.failure = error.message
+            raise
+        session.failure = ""
         reply = session.conversation.close(opening, completion)
         session.truncated |= completion.finish_reason is FinishReason.LENGTH
+        parsed = form.parse(reply.content, schemas or {}) if form else Parsed(reply.content)
+        calls = session.shown.number(parsed.calls)
+        session.shown.remember(parsed.content, calls, reply.content)
         answer = Reply(reply.content, completion.finish_reason, len(completion.token_ids))
-        return Answer(answer, len(opening.prompt_ids))
+        return Answer(answer, len(opening.prompt_ids), parsed.content, calls)
 
-    async def _open(self, session: Session, messages: Sequence[Message]) -> Opening:
+    def _session(self, session_id: str) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise self._unknown(f"there is no session {session_id}")
+        return session
+
+    def _call_form(self) -> CallForm:
+        if self._renderer.call_form is None:
+            raise NoToolsError("tools cannot be offered: this model's chat template has no form for their calls")
+        return self._renderer.call_form
+
+    def _spend(self, session: Session) -> None:
+        """Raises SessionSpentError."""
+        session.last_used = self._clock()
+        limits = session.limits
+        if limits.max_calls is not None and session.num_calls >= limits.max_calls:
+            session.spent = "calls"
+            raise SessionSpentError(f"the session has had its {limits.max_calls} replies")
+        if limits.max_seconds is not None and session.last_used > session.began + limits.max_seconds:
+            session.spent = "seconds"
+            raise SessionSpentError(f"the session's {limits.max_seconds:g} seconds are over")
+
+    async def _open(self, session: Session, messages: Sequence[Message], tools: str) -> Opening:
         if sum(len(message.content) for message in messages) > LONG_CONVERSATION_CHARACTERS:
-            return await asyncio.to_thread(session.conversation.open, messages)
-        return session.conversation.open(messages)
+            return await asyncio.to_thread(session.conversation.open, messages, tools)
+        return session.conversation.open(messages, tools)
 
     async def _sample(self, session: Session, opening: Opening, max_tokens: int) -> Completion:
         engines = self._engines

@@ -6,24 +6,43 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sweyard_sandbox.agents.protocol import Message
-from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, ReturnedReply
 from sweyard_trainer.gateway.gateway import Answer
-
-
-class BadRequestError(SweyardError, ValueError):
-    """A request that cannot be answered as asked."""
-
-    def __init__(self, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.param = param
+from sweyard_trainer.gateway.shown_replies import Numbered
+from sweyard_trainer.gateway.tool_calls import ToolCall
 
 
 class ContentPart(BaseModel):
     """One part of a message's content; only text."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="ignore")
     type: Literal["text"]
     text: str
+
+
+class CalledFunction(BaseModel):
+    """What a returned call says."""
+
+    name: str = Field(min_length=1)
+    arguments: str = "{}"
+    """JSON text of an object."""
+
+
+class ReturnedCall(BaseModel):
+    """A call of an earlier reply, as the client sends it back."""
+
+    id: str = ""
+    function: CalledFunction
+
+    def numbered(self) -> Numbered:
+        """Raises BadRequestError."""
+        try:
+            arguments = json.loads(self.function.arguments or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise BadRequestError(f"arguments of the call {self.id!r} are no JSON object", "messages")
+        return self.id, ToolCall(self.function.name, arguments)
 
 
 class ChatMessage(BaseModel):
@@ -31,15 +50,34 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[ContentPart] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    tool_calls: list[ReturnedCall] | None = None
 
-    def message(self) -> Message:
-        """As the gateway keeps it."""
-        if self.tool_calls:
-            raise BadRequestError("tool_calls are not rendered here; keep calls in the text of the reply", "messages")
-        parts = self.content
-        text = "".join(part.text for part in parts) if isinstance(parts, list) else parts or ""
-        return Message("system" if self.role == "developer" else self.role, text)
+    @property
+    def text(self) -> str:
+        """Its content, parts joined."""
+        return "".join(part.text for part in self.content) if isinstance(self.content, list) else self.content or ""
+
+    def turn(self) -> Message | ReturnedReply:
+        """Raises BadRequestError."""
+        if self.role == "assistant":
+            return ReturnedReply(self.text, tuple(call.numbered() for call in self.tool_calls or []))
+        return Message("system" if self.role == "developer" else self.role, self.text)
+
+
+class ToolFunction(BaseModel):
+    """A tool that is offered."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str = Field(min_length=1)
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(BaseModel):
+    """One entry of `tools`."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["function"] = "function"
+    function: ToolFunction
 
 
 class ChatRequest(BaseModel):
@@ -59,12 +97,23 @@ class ChatRequest(BaseModel):
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     stop: str | list[str] | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
 
-    @property
-    def reply_limit(self) -> int | None:
-        """The client's own limit on the reply."""
-        return self.max_completion_tokens or self.max_tokens
+    def asked(self) -> Asked:
+        """Raises BadRequestError."""
+        tools = [] if self.tool_choice == "none" else self.tools or []
+        offered = (
+            json.dumps([tool.model_dump(exclude_unset=True) for tool in tools], ensure_ascii=False) if tools else ""
+        )
+        return Asked(
+            [message.turn() for message in self.messages],
+            self.max_completion_tokens or self.max_tokens,
+            offered,
+            {tool.function.name: tool.function.parameters or {} for tool in tools},
+            self.stream,
+            self.model or MODEL_NAME,
+        )
 
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -76,60 +125,76 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "logit_bias": ({},),
     "stop": ([],),
-    "tools": ([],),
+    "tool_choice": ("auto", "none"),
 }
 """Values that change nothing; others would make the recorded logprobs those of another distribution, or be lost."""
 
 
-def parse_request(body: bytes) -> ChatRequest:
-    """Raises BadRequestError with a sentence that names the field."""
-    try:
-        request = ChatRequest.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise BadRequestError(f"{field or 'body'}: {first['msg']}", field or None) from error
-    for field, values in NEUTRAL.items():
-        value = getattr(request, field)
-        if value is not None and value not in values:
-            raise BadRequestError(f"{field} cannot be set here: a training session samples the policy as it is", field)
-    return request
+class OpenAi:
+    """Dialect of POST /v1/chat/completions."""
+
+    keepalive = ": waiting\n\n"
+
+    def parse(self, body: bytes) -> Asked:
+        """See Dialect."""
+        try:
+            request = ChatRequest.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise BadRequestError(f"{field or 'body'}: {first['msg']}", field or None) from error
+        for field, values in NEUTRAL.items():
+            value = getattr(request, field)
+            if value is not None and value not in values:
+                said = f"{field} cannot be set here: a training session samples the policy as it is"
+                raise BadRequestError(said, field)
+        return request.asked()
+
+    def body(self, answered: Answered) -> dict[str, Any]:
+        """See Dialect."""
+        answer = answered.answer
+        message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+        if answer.calls:
+            message["tool_calls"] = [_call(numbered) for numbered in answer.calls]
+        choice = {"index": 0, "message": message, "finish_reason": _finish(answer), "logprobs": None}
+        return {**_head(answered, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
+
+    def events(self, answered: Answered) -> list[str]:
+        """See Dialect: role, text, calls, end with the usage, and the end mark."""
+        answer, head = answered.answer, _head(answered, "chat.completion.chunk")
+
+        def chunk(delta: dict[str, Any], finish: str | None, **extra: Any) -> str:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+            return f"data: {json.dumps({**head, 'choices': [choice], **extra})}\n\n"
+
+        calls = [{"index": index, **_call(numbered)} for index, numbered in enumerate(answer.calls)]
+        return [
+            chunk({"role": "assistant", "content": ""}, None),
+            chunk({"content": answer.content}, None),
+            *([chunk({"tool_calls": calls}, None)] if calls else []),
+            chunk({}, _finish(answer), usage=_usage(answer)),
+            "data: [DONE]\n\n",
+        ]
+
+    def error(self, message: str, status: int, code: str, param: str | None = None) -> dict[str, Any]:
+        """See Dialect."""
+        kind = "server_error" if status >= 500 else "authentication_error" if status == 401 else "invalid_request_error"
+        return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def completion_body(completion_id: str, model: str, created: int, answer: Answer) -> dict[str, Any]:
-    """The answer to a request that does not stream."""
-    reply = answer.reply
-    message = {"role": "assistant", "content": reply.content}
-    return {
-        "id": completion_id,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason.value, "logprobs": None}],
-        "usage": _usage(answer),
-    }
+def _head(answered: Answered, kind: str) -> dict[str, Any]:
+    head = {"id": f"chatcmpl-{answered.number}", "object": kind, "created": answered.created}
+    return {**head, "model": answered.asked.model}
 
 
-def stream_events(completion_id: str, model: str, created: int, answer: Answer) -> list[str]:
-    """The same answer as server-sent events: role, text, end, and the end mark."""
-    reply = answer.reply
-
-    def chunk(delta: dict[str, str], finish: str | None, **extra: Any) -> str:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        head = {"id": completion_id, "object": "chat.completion.chunk", "created": created, "model": model}
-        return f"data: {json.dumps({**head, 'choices': [choice], **extra})}\n\n"
-
-    return [
-        chunk({"role": "assistant", "content": ""}, None),
-        chunk({"content": reply.content}, None),
-        chunk({}, reply.finish_reason.value, usage=_usage(answer)),
-        "data: [DONE]\n\n",
-    ]
+def _call(numbered: Numbered) -> dict[str, Any]:
+    number, call = numbered
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    return {"id": number, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def error_body(message: str, kind: str, *, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-    """An error as OpenAI's clients expect it."""
-    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+def _finish(answer: Answer) -> str:
+    return "tool_calls" if answer.calls else answer.reply.finish_reason.value
 
 
 def _usage(answer: Answer) -> dict[str, int]:

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.gateway.tool_calls import call_form
 
 PROBE_REPLY = "sweyard-probe-reply"
 """Content of the probe's assistant message; a word that no template changes."""
@@ -30,6 +31,8 @@ class Tokenizer(Protocol):
     """What is used of a transformers tokenizer."""
 
     eos_token_id: int | None
+    chat_template: Any
+    """Text, or texts by name."""
 
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
 
@@ -47,6 +50,8 @@ class ChatRenderer:
         self._tokenizer = tokenizer
         self._end_id = _end_of_turn_id(tokenizer)
         self._end_text = tokenizer.convert_ids_to_tokens(self._end_id)
+        self.call_form = call_form(str(tokenizer.chat_template))
+        """How the model writes tool calls; None where its template has no tools."""
 
     @classmethod
     def load(cls, directory: Path) -> "ChatRenderer":
@@ -58,9 +63,9 @@ class ChatRenderer:
         """Tokens that end a reply."""
         return (self._end_id,)
 
-    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """A whole conversation, up to where the next reply begins."""
-        return self._encode(self._render(messages, reply_follows=True))
+    def prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
+        """A whole conversation, up to where the next reply begins. `tools`: JSON text of those that are offered."""
+        return self._encode(self._render(messages, reply_follows=True, tools=tools))
 
     def delta_ids(self, messages: Sequence[Message], *, reply_ended: bool) -> list[int]:
         """What follows a reply: `messages`, up to where the next reply begins.
@@ -89,9 +94,12 @@ class ChatRenderer:
         ids = token_ids[:-1] if token_ids and token_ids[-1] == self._end_id else token_ids
         return self._tokenizer.decode(ids, skip_special_tokens=False)
 
-    def _render(self, messages: Sequence[Message], *, reply_follows: bool) -> str:
+    def _render(self, messages: Sequence[Message], *, reply_follows: bool, tools: str = "") -> str:
         conversation = [{"role": message.role, "content": message.content} for message in messages]
-        text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=reply_follows)
+        offered = {"tools": json.loads(tools)} if tools else {}
+        text = self._tokenizer.apply_chat_template(
+            conversation, tokenize=False, add_generation_prompt=reply_follows, **offered
+        )
         assert isinstance(text, str)
         return text
 

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweyard_sandbox.agents.protocol import Message
 from sweyard_trainer.engine.routing import decode_routing, encode_routing
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.trajectory import Segment
 
 COLUMNS = {"token_ids": "<i4", "loss_mask": "|b1", "logprobs": "<f4", "weight_versions": "<i4"}
 ROUTING = "routed_experts"
+PLAIN = ("num_forks", "truncated", "spent", "failure")
 
 
 def encode_segment(segment: Segment) -> dict[str, str]:
@@ -34,10 +36,13 @@ def _encode(array: NDArray[np.generic]) -> str:
 def encode_record(record: SessionRecord) -> dict[str, Any]:
     """A SessionRecord as JSON-able data."""
     segments = [encode_segment(segment) for segment in record.segments]
-    return {"segments": segments, "num_forks": record.num_forks, "truncated": record.truncated}
+    messages = [[message.role, message.content] for message in record.messages]
+    plain = {name: getattr(record, name) for name in PLAIN}
+    return {"segments": segments, "messages": messages, **plain}
 
 
 def decode_record(data: dict[str, Any]) -> SessionRecord:
     """Inverse of `encode_record`."""
     segments = tuple(decode_segment(segment) for segment in data["segments"])
-    return SessionRecord(segments, data["num_forks"], data["truncated"])
+    messages = tuple(Message(role, content) for role, content in data["messages"])
+    return SessionRecord(segments, messages=messages, **{name: data[name] for name in PLAIN})

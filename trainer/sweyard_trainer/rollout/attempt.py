@@ -8,10 +8,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
-from sweyard_sandbox.agents.protocol import Agent, AgentEnd, ChatSession, Message, Reply
+from sweyard_sandbox.agents.protocol import Agent, AgentEnd, ChatSession, Message
 from sweyard_sandbox.custom_code import CustomCodeError
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.grading.grade import Grade
@@ -21,6 +21,7 @@ from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.gateway.client import GatewayClient
 from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.rollout.observed import Timings, observed
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
 
@@ -84,37 +85,6 @@ class Work:
     end: AgentEnd | None
     record: SessionRecord
     transcript: list[Message]
-
-
-@dataclass(slots=True)
-class Timings:
-    """Seconds spent, over all tries."""
-
-    seconds: dict[str, float] = field(
-        default_factory=lambda: {"claim": 0.0, "model": 0.0, "sandbox": 0.0, "grading": 0.0, "total": 0.0}
-    )
-
-    def add(self, name: str, since: float) -> None:
-        self.seconds[name] += time.monotonic() - since
-
-
-class ObservedSession:
-    """A ChatSession that remembers the conversation as people read it, and how long the model took."""
-
-    def __init__(self, session: ChatSession, timings: Timings) -> None:
-        self._session = session
-        self._timings = timings
-        self.messages: list[Message] = []
-
-    async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
-        """See ChatSession."""
-        began = time.monotonic()
-        try:
-            reply = await self._session.chat(messages, max_tokens=max_tokens)
-        finally:
-            self._timings.add("model", began)
-        self.messages = [*messages, Message("assistant", reply.content)]
-        return reply
 
 
 async def run_attempt(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str) -> Trajectory:
@@ -181,19 +151,39 @@ async def _converse(
 ) -> Work:
     """Let the agent work in a session of its own, which is finished whatever happens."""
     session_id = f"{plan.attempt_id}@{nonce}"
-    session = ObservedSession(await _open_session(plan, bench, rules, session_id), timings)
+    session = observed(await _open_session(plan, bench, rules, session_id), timings)
     end: AgentEnd | None = None
+    output = ""
     try:
         async with asyncio.timeout(rules.agent_timeout_seconds):
             async for turn in bench.agent.run(plan.task, session, sandbox):
-                end = turn.end
+                end, output = turn.end, turn.observation
     except TimeoutError:
         end = AgentEnd.TIMEOUT
     except SandboxEndedError:
         end = None
     finally:
         record = await bench.gateway.finish_session(session_id)
-    return Work("", end, record, session.messages)
+    if session.messages or not output:
+        return Work("", end, record, session.messages or list(record.messages))
+    return _programs_work(end, record, output)
+
+
+def _programs_work(end: AgentEnd | None, record: SessionRecord, output: str) -> Work:
+    """Of an agent that is a program of its own: its session knows what it said, and why it was told no more.
+
+    Raises InfrastructureError for one that had no engine to answer it, or ended by itself without a word to the model:
+    it could not begin.
+    """
+    if record.failure:
+        raise InfrastructureError(FailureReason.ENGINE, record.failure)
+    if not record.messages and end in (AgentEnd.FINISHED, AgentEnd.ERROR) and not record.truncated:
+        raise InfrastructureError(FailureReason.ERROR, f"the agent never called the model: {output[-1_000:]}")
+    if record.spent:
+        end = AgentEnd.MAX_TURNS if record.spent == "calls" else AgentEnd.TIMEOUT
+    elif record.truncated and end is not None:
+        end = AgentEnd.TRUNCATED
+    return Work("", end, record, [*record.messages, Message("tool", output)])
 
 
 async def _open_session(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, session_id: str) -> ChatSession:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.grading.cache import GradingCache
-from sweyard_sandbox.grading.extract import extract_patch
+from sweyard_sandbox.grading.extract import extract_work
 from sweyard_sandbox.pool.pool import Pool
 from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
@@ -48,7 +48,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
         gateway=make_gateway_client(spec, environment, embedded),
         agent=make_agent(spec.agent),
         acquire=PreparedSandboxes(runtime).acquire,
-        extract_patch=_patch_text,
+        extract_patch=_work_text,
         grade=cache.grade,
         grade_patiently=patient.grade,
         grade_regressions=regressions.grade,
@@ -87,6 +87,11 @@ def make_gateway_client(
 async def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, index: int) -> Runtime:
     """Where this worker's sandboxes come from; on a cluster each worker is a holder of its own."""
     kind = spec.sandboxes.runtime or ("kubernetes" if environment.on_cluster else "local")
+    if spec.agent.type == "cli" and kind == "kubernetes" and not environment.gateway_url:
+        raise UnsupportedError(
+            "agent.type: a `cli` agent in pods needs a gateway that they reach: apply the run to the cluster, or set "
+            "sandboxes.runtime to local"
+        )
     if kind == "local":
         return _local_runtime(spec, environment)
     if kind == "kubernetes":
@@ -115,9 +120,9 @@ def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:
     )
 
 
-async def _patch_text(task: Task, sandbox: Sandbox) -> str:
-    """Work that cannot be made a patch is no work: what the agent did to its repository is its own doing."""
-    return (await extract_patch(task, sandbox)).patch
+async def _work_text(task: Task, sandbox: Sandbox) -> str:
+    """Work that cannot be taken along is no work: what the agent did to its repository is its own doing."""
+    return (await extract_work(task, sandbox)).patch
 
 
 def _nonce() -> str:

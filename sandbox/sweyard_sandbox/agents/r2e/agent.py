@@ -13,6 +13,8 @@ from sweyard_sandbox.agents.tools.search import search
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
+LAST_STEP = "You have reached the maximum number of steps. Please submit your answer NOW."
+
 
 class R2eAgent(FreeAgent):
     """Works in free text with XML-like calls."""
@@ -22,6 +24,10 @@ class R2eAgent(FreeAgent):
     def first_messages(self, task: Task) -> list[Message]:
         """What it is told."""
         return brief(task, (FILE_EDITOR, BASH, SEARCH))
+
+    def remind(self, turns_left: int) -> str:
+        """As the agents were told that DeepSWE was trained with (rllm 0.2, agents/swe_agent.py)."""
+        return f"\nSteps Remaining: {turns_left}" if turns_left > 1 else f"\n{LAST_STEP}"
 
     def act(self, task: Task, sandbox: Sandbox) -> Act:
         """One call a turn."""

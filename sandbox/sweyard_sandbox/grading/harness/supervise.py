@@ -7,7 +7,7 @@ the tests' process has been forked, hence unknown to it). Both lie in a folder o
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> None:
 
 def grade_here(specification: dict[str, Any], forget_nonce: Callable[[], None]) -> dict[str, Any]:
     """Do what `specification` says in the cwd; `forget_nonce` is called in the tests' process before any test."""
-    for name in ("setup_patch", "patch"):
-        failure = apply_patch(specification[name])
+    for name, known in (("setup_patch", None), ("patch", specification["paths"])):
+        failure = apply_patch(specification[name], known)
         if failure:
             return {"failed": name, "message": failure}
     for path, text in specification["files"].items():
@@ -44,13 +44,27 @@ def grade_here(specification: dict[str, Any], forget_nonce: Callable[[], None]) 
     return run_forked(selection, timeout_seconds=timeout_seconds, user=user, setup=forget_nonce).as_dict()
 
 
-def apply_patch(patch: str) -> str:
-    """Apply a unified diff to the cwd; returns git's words if it does not apply. An empty patch is fine."""
+def apply_patch(patch: str, known_paths: Sequence[str] | None = None) -> str:
+    """Apply a unified diff to the cwd; returns what is wrong if it does not apply. An empty patch is fine.
+
+    Where `known_paths` are given, one that touches others by git's reading of it is refused: it was looked through by
+    them.
+    """
     if not patch.strip():
         return ""
     if not Path(".git").exists():
         # Inside another repository `git apply` silently skips what it takes to be outside.
         subprocess.run(["git", "init", "-q", "--template="], check=True)
-    command = ["git", "-c", "core.autocrlf=false", "-c", "safe.directory=*", "apply", "--whitespace=nowarn", "-"]
+    command = ["git", "-c", "core.autocrlf=false", "-c", "safe.directory=*", "apply", "--whitespace=nowarn"]
+    command += ["--apply", "--numstat", "-z", "-"]
     done = subprocess.run(command, input=patch.encode("utf-8", "surrogateescape"), capture_output=True, check=False)
-    return done.stderr.decode("utf-8", "replace") or f"exit code {done.returncode}" if done.returncode else ""
+    if done.returncode:
+        return done.stderr.decode("utf-8", "replace") or f"exit code {done.returncode}"
+    hidden = touched_paths(done.stdout) - set(known_paths or ()) if known_paths is not None else set()
+    return f"it touches {min(hidden)!r} under another name" if hidden else ""
+
+
+def touched_paths(numstat: bytes) -> set[str]:
+    """Paths in what `git apply --numstat -z` printed."""
+    lines = numstat.decode("utf-8", "surrogateescape").split("\0")
+    return {line.split("\t", 2)[2] for line in lines if line}

@@ -5,6 +5,7 @@ Requests (messages.py), one served after the other; `number` comes back in the a
   {op: python, number, archive, arguments, id, timeout_seconds, cap_bytes}
   {op: read, number, path}                                        answered with a descriptor
   {op: write, number, path, mode}                                 with a descriptor of the content
+  {op: listen, number}                                            answered with a descriptor: commands can connect to it
   {op: kill, number}                                              ends request `number`; has no answer of its own
 Answers: {number, code, timed_out, truncated, seconds} with a descriptor of the output, {number}, or {number, errno}.
 
@@ -39,6 +40,7 @@ _PAYLOAD_DESCRIPTOR = 5
 _TERM_GRACE_SECONDS = 1.0
 _CHUNK_BYTES = 65_536
 _CENSUS_SECONDS = 0.05
+_BACKLOG = 64
 _BOUND_MARK = b"\n[more than %d processes: all were killed]\n"
 
 
@@ -143,6 +145,10 @@ class FirstProcess:
                 case "write":
                     write_file(request["path"], descriptors[0], request["mode"])
                     self._answer(request, {})
+                case "listen":
+                    listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+                    descriptors.append(listener.detach())
+                    self._answer(request, {}, descriptors[-1])
         except OSError as error:
             self._answer(request, {"errno": error.errno})
         finally:

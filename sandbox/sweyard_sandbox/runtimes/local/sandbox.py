@@ -96,6 +96,13 @@ class LocalSandbox:
         answer, _ = await self._ask(request, _FILE_TIMEOUT_SECONDS, to_descriptor(data))
         _raise_for_file(answer, path)
 
+    async def listen(self) -> socket.socket:
+        """See ListensInside: a socket belongs to the network in which it was made, whoever accepts from it."""
+        answer, descriptors = await self._ask({"op": "listen"}, _FILE_TIMEOUT_SECONDS)
+        if "errno" in answer:
+            raise InfrastructureError(FailureReason.ERROR, f"no socket: {os.strerror(answer['errno'])}")
+        return socket.socket(fileno=descriptors[0])
+
     async def close(self) -> None:
         """Destroy the sandbox."""
         if self._closed:

@@ -1,6 +1,7 @@
 """A sandbox without a root of its own: the working directory's name is translated to where its copy lies."""
 
 import re
+import socket
 from collections.abc import Awaitable, Callable
 
 from sweyard_sandbox.driver.client import DriverClient
@@ -45,6 +46,10 @@ class TranslatingSandbox(DriverSandbox):
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write the translated path."""
         await super().write(self._translate(path), data, mode=mode)
+
+    async def listen(self) -> socket.socket:
+        """See ListensInside; its network is this machine's."""
+        return socket.create_server(("127.0.0.1", 0))
 
     def _translate(self, text: str) -> str:
         return self._pattern.sub(lambda _: self._actual, text)

@@ -26,3 +26,8 @@ def tests_field(row: Mapping[str, Any], name: str, label: str) -> tuple[str, ...
     if not isinstance(value, list | tuple) or not all(isinstance(test, str) for test in value):
         raise TaskFormatError(f"{label}: field {name!r} must be a list of test ids")
     return tuple(value)
+
+
+def difficulty_tags(value: Any) -> tuple[str, ...]:
+    """The tag by which `difficulties` of a task source selects; none for a row that says nothing."""
+    return (f"difficulty:{value.strip()}",) if isinstance(value, str) and value.strip() else ()

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sweyard_sandbox.errors import TaskFormatError
-from sweyard_sandbox.tasks.diff import unified_diff
+from sweyard_sandbox.tasks.diff import file_patch
 from sweyard_sandbox.tasks.formats.fields import text_field
 from sweyard_sandbox.tasks.task import Task
 
@@ -77,7 +77,11 @@ def _gold_patch(row: dict[str, Any], label: str) -> str:
         return str(row.get("patch") or "")
     diffs = _json_object(row, "parsed_commit_content", label).get("file_diffs") or []
     try:
-        return "".join(_file_patch(diff) for diff in diffs if _is_work(diff["header"]["file"]["path"]))
+        work = [diff for diff in diffs if _is_work(diff["header"]["file"]["path"])]
+        return "".join(
+            file_patch(diff["header"]["file"]["path"], diff["old_file_content"], diff["new_file_content"])
+            for diff in work
+        )
     except (KeyError, TypeError):
         raise TaskFormatError(f"{label}: 'parsed_commit_content' lacks a path or the texts of a file") from None
 
@@ -86,13 +90,3 @@ def _is_work(path: str) -> bool:
     *folders, name = path.split("/")
     is_test = name.startswith("test_") or name.endswith("_test.py") or TEST_FOLDERS.intersection(folders)
     return name.endswith(".py") and not is_test
-
-
-def _file_patch(diff: dict[str, Any]) -> str:
-    path, before, after = diff["header"]["file"]["path"], diff["old_file_content"], diff["new_file_content"]
-    patch, header = unified_diff(path, before, after), f"diff --git a/{path} b/{path}\n"
-    if not before:
-        return f"{header}new file mode 100644\n" + patch.replace(f"--- a/{path}", "--- /dev/null", 1)
-    if not after:
-        return f"{header}deleted file mode 100644\n" + patch.replace(f"+++ b/{path}", "+++ /dev/null", 1)
-    return patch

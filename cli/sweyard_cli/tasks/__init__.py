@@ -1,0 +1,1 @@
+"""Data sets as people look at them."""

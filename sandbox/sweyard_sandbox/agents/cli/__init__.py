@@ -1,0 +1,1 @@
+"""`cli`: a command-line agent, run in the sandbox against the gateway."""

@@ -1,0 +1,203 @@
+"""The part of Anthropic's Messages API that is spoken here: what its command-line agents need of it."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sweyard_sandbox.agents.protocol import FinishReason, Message
+from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, ReturnedReply
+from sweyard_trainer.gateway.gateway import Answer
+from sweyard_trainer.gateway.tool_calls import ToolCall
+
+
+class TextBlock(BaseModel):
+    """Words."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ThinkingBlock(BaseModel):
+    """Thoughts that a client returns; the sampled text has them already."""
+
+    type: Literal["thinking", "redacted_thinking"]
+
+
+class CallBlock(BaseModel):
+    """A call of an earlier reply."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any] = {}
+
+
+class ResultBlock(BaseModel):
+    """What came of a call."""
+
+    type: Literal["tool_result"]
+    content: str | list[TextBlock] = ""
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return self.content if isinstance(self.content, str) else "".join(block.text for block in self.content)
+
+
+Block = Annotated[TextBlock | ThinkingBlock | CallBlock | ResultBlock, Field(discriminator="type")]
+
+
+class Turn(BaseModel):
+    """One message."""
+
+    role: Literal["user", "assistant"]
+    content: str | list[Block]
+
+    @property
+    def blocks(self) -> list[TextBlock | ThinkingBlock | CallBlock | ResultBlock]:
+        """Its content in the long form."""
+        return [TextBlock(type="text", text=self.content)] if isinstance(self.content, str) else list(self.content)
+
+    def turns(self) -> Iterator[Message | ReturnedReply]:
+        """A user's message may hold results of calls, each a message of its own, and words after them."""
+        text = "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+        if self.role == "assistant":
+            calls = [block for block in self.blocks if isinstance(block, CallBlock)]
+            yield ReturnedReply(text, tuple((call.id, ToolCall(call.name, call.input)) for call in calls))
+            return
+        results = [Message("tool", block.text) for block in self.blocks if isinstance(block, ResultBlock)]
+        yield from results
+        if text or not results:
+            yield Message("user", text)
+
+
+class Tool(BaseModel):
+    """One that is offered."""
+
+    model_config = ConfigDict(extra="ignore")
+    name: str = Field(min_length=1)
+    description: str = ""
+    input_schema: dict[str, Any]
+
+    @property
+    def offered(self) -> dict[str, Any]:
+        """As chat templates take it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.input_schema}
+        return {"type": "function", "function": function}
+
+
+class MessagesRequest(BaseModel):
+    """A request. The session's sampling parameters hold, so `temperature` and `thinking` are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    messages: list[Turn] = Field(min_length=1)
+    system: str | list[TextBlock] = ""
+    max_tokens: int = Field(ge=1)
+    model: str = MODEL_NAME
+    stream: bool = False
+    tools: list[Tool] = []
+    tool_choice: dict[str, Any] = {"type": "auto"}
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] = []
+
+    def asked(self) -> Asked:
+        """Raises BadRequestError."""
+        neutral = {
+            "top_p": self.top_p in (None, 1),
+            "top_k": self.top_k is None,
+            "stop_sequences": not self.stop_sequences,
+            "tool_choice": self.tool_choice.get("type") in ("auto", "none"),
+        }
+        if odd := next((name for name, is_neutral in neutral.items() if not is_neutral), None):
+            said = f"{odd} cannot be set here: a training session samples the policy as it is"
+            raise BadRequestError(said, odd)
+        tools = self.tools if self.tool_choice.get("type") == "auto" else []
+        system = self.system if isinstance(self.system, str) else "".join(block.text for block in self.system)
+        return Asked(
+            [
+                *([Message("system", system)] if system else []),
+                *(turn for each in self.messages for turn in each.turns()),
+            ],
+            self.max_tokens,
+            json.dumps([tool.offered for tool in tools], ensure_ascii=False) if tools else "",
+            {tool.name: tool.input_schema for tool in tools},
+            self.stream,
+            self.model,
+        )
+
+
+class Anthropic:
+    """Dialect of POST /v1/messages."""
+
+    keepalive = 'event: ping\ndata: {"type": "ping"}\n\n'
+
+    def parse(self, body: bytes) -> Asked:
+        """See Dialect."""
+        try:
+            request = MessagesRequest.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise BadRequestError(f"{field or 'body'}: {first['msg']}", field or None) from error
+        return request.asked()
+
+    def body(self, answered: Answered) -> dict[str, Any]:
+        """See Dialect."""
+        answer = answered.answer
+        usage = {"input_tokens": answer.num_prompt_tokens, "output_tokens": answer.reply.num_tokens}
+        ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
+        return {**_head(answered), "content": _content(answer), **ended, "usage": usage}
+
+    def events(self, answered: Answered) -> list[str]:
+        """See Dialect: begin, each block whole, end with the reason and the usage."""
+        answer = answered.answer
+        usage = {"input_tokens": answer.num_prompt_tokens, "output_tokens": 0}
+        begun = {**_head(answered), "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        for index, block in enumerate(_content(answer)):
+            events += [{"index": index} | event for event in _block_events(block)]
+        ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
+        events += [
+            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": answer.reply.num_tokens}},
+            {"type": "message_stop"},
+        ]
+        return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+
+    def error(self, message: str, status: int, code: str, param: str | None = None) -> dict[str, Any]:
+        """See Dialect."""
+        kinds = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error"}
+        return {"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": message}}
+
+
+def _head(answered: Answered) -> dict[str, Any]:
+    return {"id": f"msg_{answered.number}", "type": "message", "role": "assistant", "model": answered.asked.model}
+
+
+def _content(answer: Answer) -> list[dict[str, Any]]:
+    text = [{"type": "text", "text": answer.content}] if answer.content or not answer.calls else []
+    calls = [
+        {"type": "tool_use", "id": number, "name": call.name, "input": call.arguments} for number, call in answer.calls
+    ]
+    return [*text, *calls]
+
+
+def _block_events(block: dict[str, Any]) -> list[dict[str, Any]]:
+    if block["type"] == "text":
+        empty, delta = block | {"text": ""}, {"type": "text_delta", "text": block["text"]}
+    else:
+        empty = block | {"input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"], ensure_ascii=False)}
+    return [
+        {"type": "content_block_start", "content_block": empty},
+        {"type": "content_block_delta", "delta": delta},
+        {"type": "content_block_stop"},
+    ]
+
+
+def _stop_reason(answer: Answer) -> str:
+    if answer.calls:
+        return "tool_use"
+    return "max_tokens" if answer.reply.finish_reason is FinishReason.LENGTH else "end_turn"

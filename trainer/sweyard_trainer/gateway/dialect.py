@@ -1,0 +1,77 @@
+"""What the APIs that agents speak have in common: a conversation and tools are asked of, a reply with calls answers."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sweyard_sandbox.agents.protocol import Message
+from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.gateway.gateway import Answer
+from sweyard_trainer.gateway.shown_replies import Numbered
+from sweyard_trainer.gateway.tool_calls import Schemas
+
+MODEL_NAME = "policy"
+
+
+class BadRequestError(SweyardError, ValueError):
+    """A request that cannot be answered as asked."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedReply:
+    """An earlier reply, as the client sends it back."""
+
+    content: str
+    calls: tuple[Numbered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    messages: Sequence[Message | ReturnedReply]
+    reply_limit: int | None = None
+    """The client's own limit on the reply, in tokens."""
+    tools: str = ""
+    """Those offered, as the canonical JSON text of OpenAI's form, which chat templates take; empty without any."""
+    schemas: Schemas = field(default_factory=dict)
+    stream: bool = False
+    model: str = MODEL_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer, and what it is called."""
+
+    number: int
+    asked: Asked
+    answer: Answer
+    created: int = field(default_factory=lambda: int(time.time()))
+
+
+class Dialect(Protocol):
+    """One API."""
+
+    keepalive: str
+    """What keeps a stream open and says nothing."""
+
+    def parse(self, body: bytes) -> Asked:
+        """Raises BadRequestError with a sentence that names the field."""
+        ...
+
+    def body(self, answered: Answered) -> dict[str, Any]:
+        """The answer to a request that does not stream."""
+        ...
+
+    def events(self, answered: Answered) -> list[str]:
+        """The same answer as server-sent events."""
+        ...
+
+    def error(self, message: str, status: int, code: str, param: str | None = None) -> dict[str, Any]:
+        """An error, as its clients expect it."""
+        ...

@@ -1,0 +1,156 @@
+"""Tool calls in a model's text, by the form that its chat template teaches: text to calls and back. Pure.
+
+Hermes (Qwen3 and most others):      <tool_call>{"name": "NAME", "arguments": {...}}</tool_call>
+Qwen3-Coder: <tool_call><function=NAME><parameter=P>\nvalue\n</parameter>...</function></tool_call>
+
+Both as vLLM's parsers of these names read them, but for what loses something: calls that can be read are handed over
+although another one cannot, and a call without arguments has an empty object.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply as clients see it."""
+
+    content: str
+    """What stands before the calls."""
+    calls: tuple[ToolCall, ...] = ()
+
+
+Schemas = Mapping[str, Mapping[str, Any]]
+"""Name of a tool -> JSON schema of its parameters."""
+
+
+class CallForm(Protocol):
+    """One way of writing calls."""
+
+    def parse(self, text: str, schemas: Schemas) -> Parsed:
+        """Calls of a reply. A text without any that can be read is content as it is."""
+        ...
+
+    def render(self, content: str, calls: Sequence[ToolCall]) -> str:
+        """A reply with these calls, for a history that no engine of ours produced."""
+        ...
+
+
+class HermesForm:
+    """JSON between tags."""
+
+    def parse(self, text: str, schemas: Schemas) -> Parsed:
+        """See CallForm."""
+        calls = [call for block in BLOCK.findall(text) if (call := _json_call(block)) is not None]
+        return Parsed(text.split("<tool_call>", 1)[0].rstrip("\n"), tuple(calls)) if calls else Parsed(text)
+
+    def render(self, content: str, calls: Sequence[ToolCall]) -> str:
+        """See CallForm."""
+        shown = [json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False) for call in calls]
+        return "\n".join(filter(None, [content, *(f"<tool_call>\n{call}\n</tool_call>" for call in shown)]))
+
+
+class CoderForm:
+    """Tags for the function and each parameter; values are text, read by the tool's schema."""
+
+    def parse(self, text: str, schemas: Schemas) -> Parsed:
+        """See CallForm."""
+        calls = [
+            ToolCall(name.strip(), _typed(body, schemas.get(name.strip(), {}))) for name, body in FUNCTION.findall(text)
+        ]
+        content = re.split(r"<tool_call>|<function=", text, maxsplit=1)[0].rstrip("\n")
+        return Parsed(content, tuple(calls)) if calls else Parsed(text)
+
+    def render(self, content: str, calls: Sequence[ToolCall]) -> str:
+        """See CallForm."""
+        return "\n".join(filter(None, [content, *map(_coder_call, calls)]))
+
+
+def call_form(template: str) -> CallForm | None:
+    """The form that a chat template teaches; None if it teaches none of these."""
+    if "<function=" in template and "<parameter=" in template:
+        return CoderForm()
+    return HermesForm() if "<tool_call>" in template else None
+
+
+def _json_call(block: str) -> ToolCall | None:
+    try:
+        value = json.loads(block)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return None
+    arguments = value.get("arguments") or {}
+    if isinstance(arguments, str):  # models double-encode now and then
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    return ToolCall(value["name"], arguments) if isinstance(arguments, dict) else None
+
+
+def _typed(body: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return {
+        name.strip(): _value(text.removeprefix("\n").removesuffix("\n"), known.get(name.strip()))
+        for name, text in PARAMETER.findall(body)
+    }
+
+
+def _value(text: str, schema: Any) -> Any:
+    """Text as the schema's type; as it is where it cannot be, so that the tool itself may complain."""
+    kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
+    if text.lower() == "null":
+        return None
+    try:
+        match kind:
+            case "integer":
+                return int(text)
+            case "number":
+                return float(text) if "." in text or "e" in text.lower() else int(text)
+            case "boolean":
+                return {"true": True, "false": False}[text.strip().lower()]
+            case "object" | "array":
+                return _structure(text)
+    except (ValueError, KeyError):
+        return text
+    return text
+
+
+def _structure(text: str) -> Any:
+    """JSON, or the Python literal that models write for it. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return text
+    except ValueError:
+        try:
+            return ast.literal_eval(text)
+        except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def _coder_call(call: ToolCall) -> str:
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in call.arguments.items()
+    }
+    parameters = "".join(f"<parameter={name}>\n{text}\n</parameter>\n" for name, text in texts.items())
+    return f"<tool_call>\n<function={call.name}>\n{parameters}</function>\n</tool_call>"
