@@ -70,6 +70,7 @@ TRAINING_RUN = Kind(
         _AGE,
         Column("Preset", ".spec.preset", "string", "Recipe.", wide=True),
         Column("Checkpoint", ".status.lastCheckpoint", "string", "Last complete checkpoint.", wide=True),
+        Column("GPUHours", ".status.usage.gpuHours", "number", "GPU hours spent.", wide=True),
         Column("Message", _condition("Progressing", "message"), "string", "What it waits for.", wide=True),
     ),
     max_name_length=40,
