@@ -98,6 +98,8 @@ def plan_giving_back(workload: Manifest, now: datetime) -> Patch:
         _entry("Admitted", "False", "NoReservation", "The workload has no reservation", workload, now),
         _entry("Requeued", at_once, reason, message, workload, now),
     ]
+    if condition(workload, "PodsReady"):
+        changed.append(_entry("PodsReady", "False", "WaitForStart", "the pods have ended", workload, now))
     operations: list[dict[str, Any]] = [*_replace_conditions(workload, changed)]
     if "admission" in workload["status"]:
         operations.append({"op": "remove", "path": "/status/admission"})

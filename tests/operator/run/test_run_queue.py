@@ -122,9 +122,12 @@ def test_an_evicted_run_saves_ends_and_only_then_gives_back_its_quota(admitted: 
     admitted.bury_pods()
     admitted.settle()
     assert held(admitted) == []
-    assert {kind: told(admitted)[kind] for kind in ("QuotaReserved", "Admitted", "Requeued", "Evicted")} == {
+    assert {
+        kind: told(admitted)[kind] for kind in ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Evicted")
+    } == {
         "QuotaReserved": "False",
         "Admitted": "False",
+        "PodsReady": "False",
         "Requeued": "True",
         "Evicted": "True",
     }
