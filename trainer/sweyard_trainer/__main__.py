@@ -56,6 +56,8 @@ def lead(spec: TrainingRunSpec, environment: Environment) -> int:
         if code == EXIT_CODE_USER_FAULT:
             tell_why(str(error))
     finally:
+        # Another pod may ask for the end once more, and would take it before the others know how this one ended.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         gang.leave_mark(mark, code)
     return code
 
