@@ -1,10 +1,12 @@
 """Each version of each object that a namespace is given, as the API server's watches tell it: how many, how large."""
 
+import contextlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field
 
 from sweyard_operator.cluster import Cluster
+from sweyard_operator.errors import StreamDeadError
 from sweyard_operator.observe.image_cache import LABEL_ROLE
 from sweyard_operator.resources import Manifest, Resource, labels_of
 
@@ -24,10 +26,13 @@ class WrittenObjects:
         for item in present:
             self._count(item)
         while True:
-            async for event in cluster.watch(resource, namespace, resource_version=version):
-                version = event.object["metadata"]["resourceVersion"]
-                if event.type in ("ADDED", "MODIFIED"):
-                    self._count(event.object)
+            # Events are not in the API server's watch cache and so have no bookmarks: silence is no fault there, and a
+            # watch from the last version misses nothing.
+            with contextlib.suppress(StreamDeadError):
+                async for event in cluster.watch(resource, namespace, resource_version=version):
+                    version = event.object["metadata"]["resourceVersion"]
+                    if event.type in ("ADDED", "MODIFIED"):
+                        self._count(event.object)
 
     def _count(self, item: Manifest) -> None:
         self.num_versions[labels_of(item).get(LABEL_ROLE, item["kind"])] += 1
