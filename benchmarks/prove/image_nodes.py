@@ -111,8 +111,8 @@ class ImageNodes:
         told = {f"SWEYARD_CACHE_UID={uid}".encode(), f"NODE_NAME={node}".encode()}
         killed = 0
         for process in Path("/proc").glob("[0-9]*"):
-            # It may end while it is looked at.
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # It may end while it is looked at, and some tell their environment to nobody, root included.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                 if told <= set((process / "environ").read_bytes().split(b"\0")):
                     os.kill(int(process.name), signal.SIGKILL)
                     killed += 1
