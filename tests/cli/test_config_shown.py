@@ -23,7 +23,7 @@ def test_on_a_cluster_all_of_it_is_shown() -> None:
 def test_without_a_cluster_there_are_no_engines_volumes_and_pods() -> None:
     whole = config()
     shown = yaml.safe_load(shown_config(whole, without_cluster=True))
-    assert not {"storage", "images", "restart", "suspend"} & set(shown)
+    assert not {"storage", "images", "restart", "suspend", "placementDeadlineSeconds"} & set(shown)
     assert shown["inference"] == {"maxModelLen": whole["inference"]["maxModelLen"]}
     assert shown["sandboxes"] == {"replicas": whole["sandboxes"]["replicas"]}
     assert {"resources", "tolerations"}.isdisjoint(shown["trainer"])

@@ -7,7 +7,10 @@ import yaml
 
 from sweyard_api.infrastructure import PodOptions
 
-SECTIONS_OF_A_CLUSTER = ("images", "storage", "restart", "suspend", "queueName")
+SECTIONS_OF_A_CLUSTER = (
+    *("images", "storage", "restart", "suspend", "queueName"),
+    *("placementDeadlineSeconds", "maxGPUHours"),
+)
 POD_FIELDS = tuple(field.alias or name for name, field in PodOptions.model_fields.items())
 
 

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.apiserver
 
 PAGE = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-OPERATOR = "sweyard-operator-under-test"
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding")
+WITH_PAGE = ("--set", "ui.enabled=true,ui.tokenSecret=token")
 
 
 def entries(heading: str) -> Iterator[tuple[str, str, str]]:
@@ -25,27 +26,43 @@ def entries(heading: str) -> Iterator[tuple[str, str, str]]:
     section = re.split(r"^## ", PAGE.split(f"## {heading}\n")[1], flags=re.MULTILINE)[0]
     for line in section.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 3 and cells[0] in ("operator", "trainer", "cache agent"):
+        if len(cells) == 3 and cells[0] in ("operator", "trainer", "cache agent", "page"):
             yield from ((cells[0], verb, on) for verb in cells[1].split(", ") for on in cells[2].split(", "))
 
 
 @pytest.fixture(scope="session")
-def operator(governed: TestCluster, helm: Callable[..., str], account: Callable[..., Account]) -> Account:
-    """An account with the operator's ClusterRoles, in the whole cluster as the chart binds them."""
-    manifests = [one for one in yaml.safe_load_all(helm("template", *RELEASE)) if one]
-    bindings = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
-    made = account(OPERATOR)
-    for binding in bindings:
-        subject = {"kind": "ServiceAccount", "name": OPERATOR, "namespace": NAMESPACE}
-        renamed = {**binding, "metadata": {"name": f"tests-{binding['metadata']['name']}"}, "subjects": [subject]}
-        governed.kubectl("apply", "-f", "-", input_text=json.dumps(renamed))
-    return made
+def bound(governed: TestCluster, helm: Callable[..., str], account: Callable[..., Account]) -> Callable[[str], Account]:
+    """An account of this namespace in the place of one of the chart's, in the whole cluster as the chart binds that."""
+    manifests = [one for one in yaml.safe_load_all(helm("template", *RELEASE, *WITH_PAGE)) if one]
+    wide = [one for one in manifests if one["kind"] in CLUSTER_WIDE]
+
+    def make(name: str) -> Account:
+        made = account(f"{name}-under-test")
+        subject = {"kind": "ServiceAccount", "name": f"{name}-under-test", "namespace": NAMESPACE}
+        bindings = [one for one in wide if any(to["name"] == name for to in one.get("subjects", ()))]
+        assert bindings
+        roles = {binding["roleRef"]["name"] for binding in bindings}
+        for one in wide:
+            if one in bindings:
+                renamed = {"metadata": {"name": f"tests-{one['metadata']['name']}"}, "subjects": [subject]}
+                governed.kubectl("apply", "-f", "-", input_text=json.dumps({**one, **renamed}))
+            elif one["metadata"]["name"] in roles:
+                governed.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input_text=json.dumps(one))
+        return made
+
+    return make
 
 
 @pytest.fixture(scope="session")
-def accounts(operator: Account, trainer: Account, account: Callable[..., Account]) -> Mapping[str, Account]:
-    agent = account("rights-cache-agent", "sweyard-cache-agent")
-    return {"operator": operator, "trainer": trainer, "cache agent": agent}
+def accounts(
+    bound: Callable[[str], Account], trainer: Account, account: Callable[..., Account]
+) -> Mapping[str, Account]:
+    return {
+        "operator": bound("sweyard-operator"),
+        "trainer": trainer,
+        "cache agent": account("rights-cache-agent", "sweyard-cache-agent"),
+        "page": bound("sweyard-ui"),
+    }
 
 
 def is_allowed(account: Account, verb: str, on: str) -> bool:
