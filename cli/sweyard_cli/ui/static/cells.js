@@ -54,7 +54,9 @@ export function cellMap({ look, tell, open, label }) {
       const y = Math.floor(i / columns) * side;
       ink.clearRect(x, y, side, side);
       ink.fillStyle = colour(name);
-      ink.fillRect(x, y, side - GAP, side - GAP);
+      ink.beginPath();
+      ink.roundRect(x, y, side - GAP, side - GAP, side > 10 ? 2 : 0);
+      ink.fill();
       if (i !== at) return;
       ink.strokeStyle = colour("--text");
       ink.lineWidth = 2;

@@ -1,9 +1,9 @@
 // Charts of steps. Pointing at one points at the same step in all; what is pointed at is told in numbers above the curve.
 
-import { h, put, s, number } from "/static/dom.js";
+import { h, number, percent, put, s } from "/static/dom.js";
 
 const HEIGHT = 128;
-const LEFT = 40;
+const LEFT = 46;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 18;
@@ -78,7 +78,7 @@ function figure({ title, frame, format, drawn, values, at, percentAxis = false }
     const y = linear(frame.y0, frame.y1, HEIGHT - BOTTOM, TOP);
     scale = x;
     line = s("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
-    const axis = percentAxis ? (value) => `${Math.round(value * 100)} %` : format;
+    const axis = percentAxis || format === percent ? (value) => `${Number((value * 100).toPrecision(3))} %` : format;
     drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     put(
       drawing,

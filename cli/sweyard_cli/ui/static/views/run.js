@@ -113,7 +113,7 @@ function chartsOf(runs, figures, state) {
   const sections = {
     Learning: [
       lineChart({ title: "Reward", series: series([["", "rollout/reward_mean"]], (one) => one.main), fromZero: true, marks, at }),
-      lineChart({ title: "Solved, with the intervals of held-out tasks", series: solvedSeries(runs, data, several), format: percent, fromZero: true, marks, at }),
+      lineChart({ title: "Solved", series: solvedSeries(runs, data, several), format: percent, fromZero: true, marks, at }),
       several ? null : outcomeBars(data[0], at),
     ],
     Policy: CHARTS.Policy.map((chart) => plain(chart, (one) => one.main)),

@@ -48,7 +48,7 @@ export function runAddress(run) {
 }
 
 function table(runs) {
-  const heads = [["Run"], ["State"], ["Step"], ["Reward", "wide"], ["", "wide"], ["Solved", "num wide"], ["Held out", "wide"], ["Left", "num"]];
+  const heads = [["Run"], ["State"], ["Step"], ["Reward", "num"], ["", "wide"], ["Solved", "num wide"], ["Held out", "wide"], ["Left", "num wide"]];
   return h(
     "table",
     { class: "list" },
@@ -66,11 +66,11 @@ function line(run) {
     h("th", { scope: "row" }, h("a", { href: runAddress(run) }, run.name), h("small", {}, run.where === "_" ? run.mode ?? "" : run.where), run.message && !["Succeeded"].includes(run.phase) ? h("small", { class: "why" }, run.message) : null),
     h("td", {}, phasePill(run.phase)),
     h("td", {}, progressBar(run)),
-    h("td", { class: "num wide" }, number(metrics.rewardMean)),
+    h("td", { class: "num" }, number(metrics.rewardMean)),
     h("td", { class: "wide" }, sparkline(run.spark)),
     h("td", { class: "num wide" }, percent(metrics.solvedFraction)),
     h("td", { class: "wide" }, heldOut.length ? heldOut.map(([name, value]) => h("span", { class: "pair" }, `${name.slice(5)} `, h("b", {}, percent(value)))) : h("span", { class: "faint" }, "–")),
-    h("td", { class: "num" }, FINISHED.has(run.phase) ? "–" : duration(run.remaining_seconds)),
+    h("td", { class: "num wide" }, FINISHED.has(run.phase) ? "–" : duration(run.remaining_seconds)),
   );
 }
 
