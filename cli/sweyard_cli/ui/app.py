@@ -31,12 +31,19 @@ NEWS_SECONDS = 1.0
 _RUN = "/api/runs/{where}/{name}"
 
 
-def make_app(sources: Sources, token: str | None, *, news_seconds: float = NEWS_SECONDS) -> Starlette:
-    """`token` None: whoever reaches it may look."""
+def make_app(
+    sources: Sources,
+    token: str | None,
+    *,
+    news_seconds: float = NEWS_SECONDS,
+    is_ending: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """`token` None: whoever reaches it may look. Streams end soon after `is_ending`; nothing else would end them."""
     assets, search = load_assets(), TextSearch()
 
     async def news(request: Request) -> Response:
-        return StreamingResponse(stream_news(sources, interval_seconds=news_seconds), media_type="text/event-stream")
+        told = stream_news(sources, interval_seconds=news_seconds, is_ending=is_ending)
+        return StreamingResponse(told, media_type="text/event-stream")
 
     def of_run(read: Callable[[RunFiles, Request], Any]) -> Callable[[Request], Response]:
         return answering(lambda request: read(sources.files(*_named(request)), request))

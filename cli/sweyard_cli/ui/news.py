@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from sweyard_cli.errors import UserError
 from sweyard_cli.ui.sources import Sources, topics_of
@@ -11,12 +11,17 @@ _BEATS_BETWEEN_WORDS = 15
 """A silent stream is cut by what lies between; a comment each 15 looks keeps it."""
 
 
-async def stream_news(sources: Sources, *, interval_seconds: float) -> AsyncIterator[str]:
-    """Until the browser leaves. Begins with `hello`, so that one that comes back knows that it may have missed some."""
+async def stream_news(
+    sources: Sources, *, interval_seconds: float, is_ending: Callable[[], bool] = lambda: False
+) -> AsyncIterator[str]:
+    """Until the browser leaves, or the server is ending.
+
+    Begins with `hello`, so that a browser that comes back knows that it may have missed some.
+    """
     yield "event: hello\ndata: {}\n\n"
     before = await _stamps(sources, {})
     silent = 0
-    while True:
+    while not is_ending():
         await asyncio.sleep(interval_seconds)
         after = await _stamps(sources, before)
         if topics := topics_of(before, after):

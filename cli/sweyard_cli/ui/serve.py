@@ -6,25 +6,37 @@ import typer
 import uvicorn
 
 from sweyard_cli.errors import UserError
-from sweyard_cli.ui.app import make_app
+from sweyard_cli.ui.app import NEWS_SECONDS, make_app
 from sweyard_cli.ui.sources import Sources
 
-_GRACE_SECONDS = 1
-"""Streams of news do not end by themselves."""
+_GRACE_SECONDS = 5
+"""More than streams of news need to see that it ends."""
 
 
 def serve(sources: Sources, host: str, port: int, token: str | None) -> None:
-    """Raises UserError for an address that cannot be had."""
+    """Until it is interrupted. Raises UserError for an address that cannot be had."""
     listening = listen(host, port)
-    config = uvicorn.Config(
-        make_app(sources, token),
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        server_header=False,
-    )
     typer.echo(address(listening, token))
-    uvicorn.Server(config).run(sockets=[listening])
+    make_server(sources, token).run(sockets=[listening])
+
+
+def make_server(sources: Sources, token: str | None, *, news_seconds: float = NEWS_SECONDS) -> uvicorn.Server:
+    """It is told to end by `should_exit`, as a signal does."""
+
+    def is_ending() -> bool:
+        return server.should_exit
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(sources, token, news_seconds=news_seconds, is_ending=is_ending),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            server_header=False,
+            lifespan="off",
+        )
+    )
+    return server
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -97,7 +97,7 @@ function showKeys() {
 }
 
 addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest?.("input, select, textarea, dialog");
+  const isTyping = event.target.closest?.("input, select, textarea, dialog[open]");
   if (event.ctrlKey || event.metaKey || event.altKey || (isTyping && event.key !== "Escape")) return;
   if (isTyping) { event.target.blur(); return; }
   const keys = { ...KEYS, ...shown.keys };

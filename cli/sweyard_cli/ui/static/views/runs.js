@@ -48,7 +48,7 @@ export function runAddress(run) {
 }
 
 function table(runs) {
-  const heads = [["Run"], ["State"], ["Step"], ["Reward", "num"], ["", "wide"], ["Solved", "num wide"], ["Held out", "wide"], ["Left", "num wide"]];
+  const heads = [["Run"], ["State"], ["Step"], ["Reward", "num"], ["over steps", "wide"], ["Solved", "num wide"], ["Held out", "wide"], ["Left", "num wide"]];
   return h(
     "table",
     { class: "list" },
