@@ -70,7 +70,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: tell-test lint ## All tests (Linux, root)
+test: tell-test lint test-browser ## All tests (Linux, root)
 	@$(MAKE) --no-print-directory --jobs=2 TOGETHER=1 test-kubelet test-fast test-apiserver test-vllm test-docker
 	@echo "all tests passed"
 
@@ -81,7 +81,7 @@ tell-test:
 
 .PHONY: test-fast
 test-fast: venv ## Unit and property tests: no cluster (root: some mount a small disk)
-	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker)" tests/trainer tests $(NAMED)
+	$(PYTEST) -n 2 --dist worksteal -q -m "not (apiserver or kubelet or vllm or slow or gpu or docker or browser)" tests/trainer tests $(NAMED)
 
 .PHONY: test-apiserver
 test-apiserver: venv ## Tests against a real API server (built and started by them)
@@ -99,6 +99,12 @@ test-vllm: venv ## Tests against a real vLLM server on CPU
 test-docker: venv ## Tests of sandboxes in Docker, where an engine answers
 	@if docker version >/dev/null 2>&1; then $(PYTEST) -q --only-marked docker -m docker $(NAMED); \
 	else echo "no Docker engine answers: sandboxes in Docker are not tested"; fi
+
+# Before those that make network interfaces: Chromium gives up what it is loading when one comes or goes.
+.PHONY: test-browser
+test-browser: venv ## Tests of the page in a browser, where Chromium is installed
+	@if command -v chromium >/dev/null 2>&1; then $(PYTEST) -q --only-marked browser -m browser $(NAMED); \
+	else echo "Chromium is not installed: the page is not tested in a browser"; fi
 
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)

@@ -8,7 +8,6 @@ from typing import Any
 
 from sweyard_cli.report.config_shown import shown_config
 from sweyard_cli.report.page import facts_of
-from sweyard_cli.report.text import visible
 from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
 from sweyard_cli.ui.attempt_index import AttemptIndex
 from sweyard_cli.ui.figures import figures_of, spark_of
@@ -39,7 +38,6 @@ class RunFiles:
         summary = read_json(self.directory / "summary.json")
         return {
             **snapshot,
-            "message": visible(snapshot["message"]),
             "restarts": int(progress.get("attempt", 0)),
             "weight_version": progress.get("weightVersion"),
             "updated_at": progress.get("updatedAt"),

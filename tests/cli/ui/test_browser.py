@@ -1,0 +1,115 @@
+"""The page in Chromium: every view, wide and narrow, light and dark, without a complaint in its console."""
+
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.browser import Page, browse
+from tests.cli.conftest import ATTEMPTS, ROWS, attempt, step_row
+
+from sweyard_cli.ui.directories import Directories
+from sweyard_cli.ui.serve import listen, make_server
+from sweyard_cli.ui.sources import Sources
+
+pytestmark = pytest.mark.browser
+
+NASTY = "<img src=x onerror=\"document.title='owned'\"> \x1b[2J \u202eevil"
+READ = f"attempt?id={'step-1/t1/0'.replace('/', '%2F')}"
+VIEWS = {
+    "#/runs": "tbody tr",
+    "#/runs/_/run": "figure.chart svg path",
+    "#/runs/_/run/attempts": ".sizer .row",
+    f"#/runs/_/run/{READ}": ".turn.reply",
+    f"#/runs/_/run/{READ}&with=step-1%2Ft1%2F1": ".columns.two .turn",
+    "#/runs/_/run/wave": "canvas.cells",
+    "#/pools": ".empty",
+    "#/caches": ".empty",
+}
+"""By address, what is there once it is drawn."""
+
+
+@pytest.fixture
+def run(make_run: Callable[..., Path]) -> Path:
+    rows = [attempt("t1", transcript=[{"role": "user", "content": NASTY}, {"role": "assistant", "content": NASTY}])]
+    return make_run(attempts={**ATTEMPTS, "step-000001": [*rows, attempt("t1", "unsolved", index=1)]})
+
+
+@pytest.fixture
+def address(run: Path) -> Iterator[str]:
+    listening = listen("127.0.0.1", 0)
+    server = make_server(Sources(Directories(run.parent)), None, news_seconds=0.05)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with browse() as opened:
+        yield opened
+        assert opened.complaints == []
+
+
+async def show(page: Page, address: str, view: str) -> None:
+    await page.open(address + view)
+    await page.wait(f"document.querySelector({json.dumps(VIEWS[view])})")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+async def test_every_view_is_drawn_and_none_is_wider_than_the_window(
+    page: Page, address: str, width: int, scheme: str
+) -> None:
+    await page.resize(width, 844)
+    await page.prefer(scheme)
+    for view in VIEWS:
+        await page.open("about:blank")
+        await show(page, address, view)
+        assert await page.ask("document.documentElement.scrollWidth <= innerWidth"), view
+        assert not await page.ask("document.querySelector('.trouble')?.textContent"), view
+
+
+async def test_what_a_model_wrote_is_text_with_nothing_hidden_in_it(page: Page, address: str) -> None:
+    await show(page, address, f"#/runs/_/run/{READ}")
+    said = await page.ask("document.querySelector('.turn.reply pre').textContent")
+    assert said == NASTY.replace("\x1b", "␛").replace("\u202e", "<U+202E>")
+    assert await page.ask("document.title") != "owned"
+    with pytest.raises(RuntimeError, match="TrustedHTML"):
+        await page.ask("document.body.innerHTML = '<b>x</b>'")
+    page.complaints.clear()
+
+
+async def test_a_step_that_ends_is_drawn_without_asking(page: Page, address: str, run: Path) -> None:
+    await show(page, address, "#/runs/_/run")
+    await page.wait("document.getElementById('live').dataset.state === 'live'")
+    with (run / "metrics" / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(step_row(len(ROWS), 0.875)) + "\n")
+    await page.wait("[...document.querySelectorAll('.told b')].some((told) => told.textContent === '0.875')")
+
+
+async def test_keys_lead_everywhere(page: Page, address: str) -> None:
+    await show(page, address, "#/runs")
+    await page.press("?")
+    await page.wait("document.querySelector('dialog[open] kbd')")
+    await page.ask("document.querySelector('dialog').close()")
+    for key in "gi":
+        await page.press(key)
+    await page.wait("location.hash === '#/caches'")
+    await show(page, address, "#/runs/_/run/attempts")
+    await page.press("j")
+    await page.wait("document.activeElement.closest('.row')")
+    await page.press("/")
+    await page.wait("document.activeElement.type === 'search'")
+
+
+async def test_a_search_and_a_filter_are_in_the_address(page: Page, address: str) -> None:
+    await show(page, address, "#/runs/_/run/attempts")
+    await page.ask("document.querySelector('input[type=search]').focus()")
+    await page.call("Input.insertText", text="as solved")
+    await page.wait("location.hash.endsWith('?text=as+solved')")
+    await page.wait("document.querySelector('.sub').textContent.includes(' of ')")
+    await page.ask("document.querySelector('.sizer a').click()")
+    await page.wait("document.querySelector('mark')?.textContent === 'as solved'")
