@@ -60,10 +60,14 @@ class ScriptedModel:
 
     renderer: ChatRenderer
     sent: list[int]
+    prompt_characters: int = 0
+    """Of its first prompt: mostly the agent's own instructions."""
 
     def __call__(self, prompt: Sequence[int], seed: int) -> Sequence[int]:
-        is_first = self.renderer.text(prompt).count("<|assistant|>") == 1
-        text = FORM.render("I look at the module, and repair it.", CALLS) if is_first else "The total is right now."
+        told = self.renderer.text(prompt)
+        self.prompt_characters = self.prompt_characters or len(told)
+        is_done = "<|tool|>" in told
+        text = "The total is right now." if is_done else FORM.render("I look at the module, and repair it.", CALLS)
         ids = self.renderer.reply_ids(text)
         self.sent += ids
         return ids
@@ -90,8 +94,8 @@ def install(folder: Path) -> None:
 
 async def attempt(
     task: Task, runtime: LocalRuntime, renderer: ChatRenderer, tools: Path, number: int
-) -> tuple[Trajectory, list[int]]:
-    """One attempt with the preset's own agent, and what its engine sent."""
+) -> tuple[Trajectory, ScriptedModel]:
+    """One attempt with the preset's own agent, and the model that it had."""
     model = ScriptedModel(renderer, [])
     spec = load_preset(PRESET).spec["agent"]
     command = [word.replace(TOOLS, str(tools)) for word in spec["command"]]
@@ -118,7 +122,7 @@ async def attempt(
     rules = AttemptRules(SECONDS, SECONDS, SECONDS, 0, True, 1.0, 0.0)
     plan = AttemptPlan(f"1/till/{number}", "1/till", task, 1.0, number)
     try:
-        return await run_attempt(plan, bench, rules, "only"), model.sent
+        return await run_attempt(plan, bench, rules, "only"), model
     finally:
         await gateway.close()
 
@@ -155,10 +159,11 @@ async def prove(attempts: int, tools: Path) -> int:
             )
         finally:
             await runtime.close()
-    for trajectory, sent in done:
-        wrong = problems(trajectory, sent)
+    for trajectory, model in done:
+        wrong = problems(trajectory, model.sent)
         failed += bool(wrong)
-        print(f"{trajectory.attempt_id}: {'; '.join(wrong) or trajectory.outcome}, {len(sent)} tokens", flush=True)
+        told = f"{len(model.sent)} tokens sampled, a first prompt of {model.prompt_characters} characters"
+        print(f"{trajectory.attempt_id}: {'; '.join(wrong) or trajectory.outcome}, {told}", flush=True)
         if wrong:
             print("\n".join(f"{turn['role']}: {turn['content'][-2_000:]}" for turn in trajectory.transcript[-3:]))
     return failed

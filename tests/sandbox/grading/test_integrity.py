@@ -196,7 +196,7 @@ async def test_what_is_no_work_is_known_by_the_name_that_git_takes(
 
     grade_ = await grade(task, task.gold_patch + trick, runtime, timeout_seconds=TIMEOUT_SECONDS)
 
-    left_out = "left out: conftest.py: configuration of the tests' run" in grade_.log
+    left_out = "conftest.py: configuration of the tests' run" in grade_.log
     assert left_out or any("'conftest.py' under another name" in reason for reason in grade_.reasons), grade_
     assert grade_.strict == left_out
 
