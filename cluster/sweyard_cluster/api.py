@@ -30,7 +30,8 @@ class ApiError(ClusterError):
 class Api:
     """A client with the credentials of a kubeconfig that `write_kubeconfig` made."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self.timeout_seconds = timeout_seconds
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         server = urlsplit(cluster["server"])
@@ -45,7 +46,9 @@ class Api:
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, content: str = "json") -> bytes:
         """One request; raises ApiError for a refusal and OSError when the server cannot be reached."""
-        connection = http.client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT_SECONDS, context=self.context)
+        connection = http.client.HTTPSConnection(
+            self.host, self.port, timeout=self.timeout_seconds, context=self.context
+        )
         try:
             headers = {"Accept": "application/json", "Content-Type": f"application/{content}"}
             connection.request(method, path, json.dumps(body) if body is not None else None, headers)

@@ -43,9 +43,9 @@ def manifest(kind: str, spec: dict[str, Any], name: str = "good") -> dict[str, A
 @pytest.fixture
 def namespace(kinds_served: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     name = request.node.name.replace("_", "-").split("[")[0][5:45].strip("-")
-    kinds_served.kubectl("create", "namespace", name)
+    kinds_served.make_namespace(name)
     yield name
-    kinds_served.kubectl("delete", "namespace", name, "--wait=false")
+    kinds_served.remove_namespace(name)
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").rglob("*.yaml")), ids=lambda path: path.stem)

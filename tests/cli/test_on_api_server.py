@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.config import kube_config
 from tests.cli.conftest import DOCUMENT
+from typer.testing import CliRunner, Result
 
 from sweyard_api.constants import LABEL_CACHE
 from sweyard_api.kinds import KINDS
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.errors import UserError
+from sweyard_cli.main import app
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
@@ -29,7 +32,7 @@ pytestmark = pytest.mark.apiserver
 
 REPOSITORY = Path(__file__).parents[2]
 
-Sweyard = Callable[..., "subprocess.CompletedProcess[str]"]
+Sweyard = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +44,21 @@ def server(api_server: TestCluster) -> TestCluster:
 @pytest.fixture
 def namespace(server: TestCluster) -> Iterator[str]:
     name = f"cli-{uuid.uuid4().hex[:8]}"
-    server.kubectl("create", "namespace", name)
+    server.make_namespace(name)
     yield name
-    server.kubectl("delete", "namespace", name, "--wait=false")
+    server.remove_namespace(name)
 
 
 @pytest.fixture
-def on_cluster(server: TestCluster) -> Sweyard:
-    """The command line in a process of its own, with this server's kubeconfig."""
-    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+def on_cluster(server: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Sweyard:
+    """The command line, as if this process had begun with this server's kubeconfig in its environment."""
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(server.kubeconfig))
 
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "sweyard_cli", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    def run(*arguments: str) -> Result:
+        result = CliRunner().invoke(app, arguments)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
 
     return run
 
@@ -68,46 +73,48 @@ def set_status(server: TestCluster, namespace: str, status: dict[str, Any]) -> N
 def test_a_run_is_applied_listed_and_followed_to_its_end(
     server: TestCluster, namespace: str, on_cluster: Sweyard, run_file: Path
 ) -> None:
-    started = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch")
+    command = [sys.executable, "-m", "sweyard_cli", "run", "-f", str(run_file), "--cluster", "-n", namespace]
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    started = subprocess.run([*command, "--no-watch"], env=environment, capture_output=True, text=True, check=False)
     assert (started.returncode, started.stderr) == (0, "")
     assert f"sweyard watch tiny -n {namespace}" in started.stdout
     again = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch")
-    assert again.returncode == 0  # applying the same is no change
+    assert again.exit_code == 0  # applying the same is no change
 
     listed = on_cluster("status", "-n", namespace, "-o", "json")
     assert [(line["name"], line["phase"]) for line in json.loads(listed.stdout)] == [("tiny", "Pending")]
     assert "tiny" in on_cluster("status", "-A").stdout
-    assert on_cluster("status", "other", "-n", namespace).returncode == 2
+    assert on_cluster("status", "other", "-n", namespace).exit_code == 2
 
     failure = [{"type": "Failed", "status": "True", "reason": "Deadline", "message": "took too long"}]
     times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
     set_status(server, namespace, {"phase": "Failed", "conditions": [{**failure[0], **times}]})
     watched = on_cluster("watch", "tiny", "-n", namespace)
-    assert watched.returncode == 1
+    assert watched.exit_code == 1
     assert "took too long" in watched.stdout
     ended = on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace)
-    assert ended.returncode == 2
+    assert ended.exit_code == 2
     assert "has ended (Failed) and does not begin again" in ended.stderr
 
     set_status(server, namespace, {"phase": "Succeeded", "conditions": []})
-    assert on_cluster("watch", "tiny", "-n", namespace).returncode == 0
+    assert on_cluster("watch", "tiny", "-n", namespace).exit_code == 0
 
 
 def test_what_the_server_refuses_is_told_in_its_words(
     namespace: str, on_cluster: Sweyard, tmp_path: Path, run_file: Path
 ) -> None:
-    assert on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch").returncode == 0
+    assert on_cluster("run", "-f", str(run_file), "--cluster", "-n", namespace, "--no-watch").exit_code == 0
     other = tmp_path / "other.yaml"
     other.write_text(json.dumps({**DOCUMENT, "spec": {**DOCUMENT["spec"], "steps": 7}}))
     refused = on_cluster("run", "-f", str(other), "--cluster", "-n", namespace, "--no-watch")
-    assert refused.returncode == 2
+    assert refused.exit_code == 2
     assert refused.stderr.startswith(f"error: TrainingRun {namespace}/tiny: ")
     assert "Traceback" not in refused.stderr
 
 
 def test_a_namespace_that_does_not_exist_is_told(on_cluster: Sweyard, run_file: Path, server: TestCluster) -> None:
     refused = on_cluster("run", "-f", str(run_file), "--cluster", "-n", "nowhere", "--no-watch")
-    assert refused.returncode == 2
+    assert refused.exit_code == 2
     assert '"nowhere" not found' in refused.stderr
 
 
@@ -138,7 +145,7 @@ def test_a_data_set_is_pushed_with_images_in_the_place_of_folders(
     command = ("tasks", "push", str(dataset), "--name", "mine", "-n", namespace, "--images", str(images))
     for _ in range(2):
         pushed = on_cluster(*command)
-        assert (pushed.returncode, pushed.stdout) == (0, f"3 tasks in ConfigMap {namespace}/mine\n"), pushed.stderr
+        assert (pushed.exit_code, pushed.stdout) == (0, f"3 tasks in ConfigMap {namespace}/mine\n"), pushed.stderr
     kept = json.loads(server.kubectl("-n", namespace, "get", "configmap", "mine", "-o", "json"))
     assert kept["data"]["images"] == "registry/cachetools:1\n"
     rows = gzip.decompress(base64.b64decode(kept["binaryData"][TASKS_FILE])).splitlines()
@@ -186,7 +193,7 @@ def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cl
         "ImageCache c: the operator has not seen it yet",
         "n1: 1 of 1 image held",
     ]
-    assert on_cluster("cache", "show", "other", "-n", namespace).returncode == 2
+    assert on_cluster("cache", "show", "other", "-n", namespace).exit_code == 2
 
 
 def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, server: TestCluster) -> None:
@@ -195,5 +202,5 @@ def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, server: 
     num_nodes = len(json.loads(server.kubectl("get", "nodes", "-o", "json"))["items"])
     if num_nodes == 0:
         assert "problem: none of 0 nodes is Ready and schedulable" in told.stdout
-        assert told.returncode == 1
+        assert told.exit_code == 1
         assert "problem" in told.stderr

@@ -38,10 +38,9 @@ def probe_image(cluster: TestCluster, probe_binary: Path) -> str:
 @pytest.fixture
 def namespace(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"{request.node.name.removeprefix('test_').replace('_', '-')[:50].rstrip('-')}-{uuid.uuid4().hex[:4]}"
-    cluster.kubectl("create", "namespace", name)
-    cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
+    cluster.make_namespace(name)
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.remove_namespace(name)
 
 
 Apply = Callable[..., None]

@@ -41,6 +41,7 @@ def until(condition: Callable[[], bool], seconds: float = POLICY_SECONDS) -> boo
     while time.monotonic() < ends:
         if condition():
             return True
+        time.sleep(0.3)
     return False
 
 

@@ -1,6 +1,5 @@
 """A RolloutPool without an operator: what a client's Lease is owned by."""
 
-import json
 from pathlib import Path
 
 from sweyard_api.constants import API_VERSION
@@ -14,4 +13,4 @@ def make_pool(cluster: TestCluster, namespace: str, name: str) -> None:
     cluster.install_kinds(CRD)
     metadata = {"name": name, "namespace": namespace}
     pool = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": metadata, "spec": {"replicas": 0}}
-    cluster.kubectl("create", "-f", "-", input_text=json.dumps(pool))
+    cluster.api.call("POST", f"/apis/{API_VERSION}/namespaces/{namespace}/rolloutpools", pool)

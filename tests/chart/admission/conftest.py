@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.chart.admission.accounts import NAMESPACE, POD, PODS, POOL, Account, Create, pod
+from tests.chart.admission.accounts import CONFIG_MAPS, NAMESPACE, POD, PODS, POOL, Account, Create, pod
 from tests.chart.conftest import RELEASE
 
-from sweyard_cluster.errors import ClusterError
+from sweyard_cluster.api import ApiError
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.resources import resource_of
 
 
 @pytest.fixture(scope="session")
@@ -26,11 +27,10 @@ def governed(api_server: TestCluster, helm: Callable[..., str]) -> Iterator[Test
     wanted = [one for one in yaml.safe_load_all(manifests) if one and one["kind"] in parts]
     api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input_text=yaml.safe_dump_all(wanted))
     api_server.wait_for_kind("trainingruns.sweyard.dev")
-    api_server.kubectl("create", "namespace", NAMESPACE)
-    api_server.kubectl("-n", NAMESPACE, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    api_server.make_namespace(NAMESPACE)
     wait_for_policies(api_server)
     yield api_server
-    api_server.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    api_server.remove_namespace(NAMESPACE)
 
 
 def wait_for_policies(api_server: TestCluster) -> None:
@@ -48,8 +48,8 @@ def wait_for_policies(api_server: TestCluster) -> None:
     give_up_at = time.monotonic() + 60
     while time.monotonic() < give_up_at:
         try:
-            api_server.kubectl("-n", NAMESPACE, "create", "configmap", "refused-by-the-last", "--dry-run=server")
-        except ClusterError as error:
+            api_server.api.call("POST", f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"name": "refused-by-the-last"}})
+        except ApiError as error:
             if "it holds" in str(error):
                 return
             raise
@@ -62,8 +62,8 @@ def create(governed: TestCluster) -> Create:
     """Make an object as the cluster's administrator."""
 
     def make(manifest: dict[str, Any]) -> None:
-        text = json.dumps({"apiVersion": "v1"} | manifest)
-        governed.kubectl("-n", NAMESPACE, "create", "-f", "-", input_text=text)
+        whole = {"apiVersion": "v1"} | manifest
+        governed.api.call("POST", resource_of(whole).path(NAMESPACE), whole)
 
     return make
 

@@ -39,9 +39,9 @@ def kinds(api_server: TestCluster) -> TestCluster:
 @pytest.fixture
 def namespace(kinds: TestCluster) -> Iterator[str]:
     name = f"pool-{random.Random().randrange(16**8):08x}"
-    kinds.kubectl("create", "namespace", name)
+    kinds.make_namespace(name)
     yield name
-    kinds.kubectl("delete", "namespace", name, "--wait=false")
+    kinds.remove_namespace(name)
 
 
 @pytest_asyncio.fixture

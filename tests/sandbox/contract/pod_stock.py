@@ -76,8 +76,8 @@ class PodStock:
 def fresh_namespace(cluster: TestCluster) -> Iterator[str]:
     """A namespace of this session; removed at the end."""
     name = f"sandbox-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
+    cluster.make_namespace(name)
     try:
         yield name
     finally:
-        cluster.kubectl("delete", "namespace", name, "--wait=false")
+        cluster.remove_namespace(name)

@@ -30,14 +30,17 @@ class Pods:
 
     def make(self, count: int, *, first: int = 0, ready: bool = True) -> None:
         names = [f"p-{number}" for number in range(first, first + count)]
-        items = [self._build(name) for name in names]
-        self.kubectl("apply", "-f", "-", input_text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        for name in names if ready else ():
-            status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-            self.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps(status))
+        for name in names:
+            self.cluster.api.call("POST", self.path("pods"), self._build(name))
+            if ready:
+                status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+                self.cluster.api.call("PATCH", self.path("pods", name, "status"), status, "merge-patch+json")
+
+    def path(self, *parts: str) -> str:
+        return "/".join((f"/api/v1/namespaces/{self.namespace}", *parts))
 
     def holders(self) -> list[str]:
-        items = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
+        items = self.cluster.api.get(self.path("pods"))["items"]
         return sorted(item["metadata"]["annotations"]["sweyard.dev/holder"] for item in items)
 
     def _build(self, name: str) -> dict[str, object]:
@@ -49,10 +52,10 @@ class Pods:
 @pytest.fixture
 def pods(api_server: TestCluster) -> Iterator[Pods]:
     namespace = f"pool-{uuid.uuid4().hex[:8]}"
-    api_server.kubectl("create", "namespace", namespace)
+    api_server.make_namespace(namespace)
     make_pool(api_server, namespace, "p")
     yield Pods(api_server, namespace)
-    api_server.kubectl("delete", "namespace", namespace, "--wait=false")
+    api_server.remove_namespace(namespace)
 
 
 async def connect(pods: Pods, holder: str, lease_seconds: int = 30) -> Pool:
@@ -84,7 +87,7 @@ async def test_a_claim_clears_the_record_of_fields_and_does_not_need_one(pods: P
     await asyncio.to_thread(pods.make, 1)
 
     def records() -> int:
-        pod = json.loads(pods.kubectl("get", "pod", "p-0", "-o", "json", "--show-managed-fields"))
+        pod = pods.cluster.api.get(pods.path("pods", "p-0"))
         return len(pod["metadata"].get("managedFields", ()))
 
     assert await asyncio.to_thread(records) > 0
