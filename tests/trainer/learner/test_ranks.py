@@ -36,16 +36,6 @@ def two_ranks(make_spec):
 
 
 @pytest.fixture
-def shared_sequences(make_spec):
-    """Two ranks that share each sequence: one key-value head for two ranks, lengths that do not divide."""
-    return make_spec(
-        trainer={"processesPerReplica": 2, "sequenceParallel": 2},
-        optimizer={"learningRate": 1e-3, "epsilon": 1e-5},
-        algorithm={"minibatches": 2},
-    )
-
-
-@pytest.fixture
 def one_rank(make_spec):
     return make_spec(optimizer={"learningRate": 1e-3, "epsilon": 1e-5}, algorithm={"minibatches": 2})
 
@@ -69,9 +59,10 @@ def assert_close(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor])
 
 
 async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
-    ray_cluster, one_rank, two_ranks, shared_sequences, storage: Path, groups, make_segment, make_trajectory
+    ray_cluster, one_rank, two_ranks, storage: Path, groups, make_segment, make_trajectory
 ) -> None:
-    """One test, since each start of a rank imports PyTorch for ten seconds."""
+    """One test, since each start of a rank imports PyTorch for ten seconds. Ranks that share each sequence are in
+    test_rank_matrix.py, forked."""
     single = make_learner(one_rank, storage, num_threads=1)
     await single.start()
     try:
@@ -81,15 +72,6 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
         further = (await single.train_step(groups))["loss"]
     finally:
         await single.stop()
-
-    shared = make_learner(shared_sequences, storage, num_threads=1)
-    await shared.start()
-    try:
-        shared_losses, shared_weights = await train(shared, groups, make_segment)
-    finally:
-        await shared.stop()
-    assert shared_losses == pytest.approx(losses, abs=LOSS_TOLERANCE)
-    assert_close(shared_weights, weights)
 
     double = make_learner(two_ranks, storage, num_threads=1)
     await double.start()
