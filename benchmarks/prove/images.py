@@ -23,6 +23,7 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def find_breaches(figures: dict[str, Any]) -> list[str]:
 
 def tell(figures: dict[str, Any]) -> list[str]:
     """Markdown."""
-    door = figures["door"]
+    door = Counter(figures["door"])
     reasons = " and ".join(sorted(figures["reasons"].values()))
     kept = ", ".join(str(count) for count in figures["kept_of_later"].values())
     return [

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from sweyard_sandbox.tasks.mutation.find import find_mutations
 from sweyard_sandbox.tasks.sizes import TooFewTasksError
 from sweyard_sandbox.tasks.source import SourceError, copy_repository
 from sweyard_sandbox.tasks.suite import discover
-from sweyard_sandbox.tasks.verify import Work, verify
+from sweyard_sandbox.tasks.verify import Work, prepare_worker, verify
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +154,12 @@ def test_mutation_that_hangs_makes_no_task(tmp_path: Path) -> None:
     suite = discover(root)
     hanging = next(each for each in find_mutations("loop/core.py", source) if each.new == "-=")
 
-    assert verify(Work(root, suite.runner, suite.python_path, hanging, tuple(suite.coverage))).rejected == "hangs"
+    # In a small process: one that holds a whole test session has little left under the limits of a verification.
+    work = Work(root, suite.runner, suite.python_path, hanging, tuple(suite.coverage))
+    with ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=prepare_worker, initargs=(suite.runner, str(tmp_path))
+    ) as worker:
+        assert worker.submit(verify, work).result().rejected == "hangs"
 
 
 def test_suite_of_a_source_folder_is_found(tmp_path: Path, repositories: tuple[Path, Path]) -> None:
