@@ -32,18 +32,15 @@ from typing import Any
 import uvicorn
 from benchmarks.figures import percentile, print_figures
 from benchmarks.peak_memory import peak_mib, resident_mib
+from benchmarks.scripted_attempts import FIXED, TESTS, make_task, make_workbench
 from starlette.applications import Starlette
 
 from sweyard_sandbox.agents.bash.agent import BashAgent
 from sweyard_sandbox.agents.bash.prompt import SENTINEL
 from sweyard_sandbox.agents.loop import Limits as TurnLimits
 from sweyard_sandbox.agents.protocol import ChatSession, Message, Reply
-from sweyard_sandbox.grading.extract import extract_work
-from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
-from sweyard_sandbox.tasks.diff import unified_diff
-from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.fake import FakeEngine
@@ -53,50 +50,15 @@ from sweyard_trainer.gateway.gateway import Gateway, Limits
 from sweyard_trainer.gateway.public_app import public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.model.tokenizer import learn_tokenizer
-from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
+from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
 
-FIXED = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n"
-BROKEN = FIXED.replace("+=", "-=")
-TESTS = """\
-import unittest
-
-from till import total
-
-
-class TotalTest(unittest.TestCase):
-    def test_adds(self):
-        self.assertEqual(total([1, 2]), 3)
-
-    def test_empty(self):
-        self.assertEqual(total([]), 0)
-"""
 SECRET = re.compile(r"secret-[0-9a-f]+")
 REPAIR = "sed -i 's/-=/+=/' till.py"
 LONG_TURNS, LONG_REPLY = 40, "word " * 400
 COMMANDS = 200
 WAIT_SECONDS = 1_800.0
-
-
-def make_task(tree: Path) -> Task:
-    """A bug in a package of one module, in a tree that is written here."""
-    for name, text in {"till.py": FIXED, "tests/test_till.py": TESTS}.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
-    tests = [f"tests/test_till.py::TotalTest::{name}" for name in ("test_adds", "test_empty")]
-    return Task(
-        id="till",
-        repository="till",
-        image=f"dir:{tree}",
-        working_directory="/testbed",
-        problem_statement="The total is wrong.",
-        gold_patch=unified_diff("till.py", BROKEN, FIXED),
-        setup_patch=unified_diff("till.py", FIXED, BROKEN),
-        fail_to_pass=(tests[0],),
-        pass_to_pass=(tests[1],),
-        grading={"runner": "unittest", "python_path": ["."], "test_files": ["tests/test_till.py"]},
-    )
 
 
 class SecretiveModel:
@@ -181,23 +143,8 @@ async def serving(app: Starlette) -> AsyncIterator[str]:
 
 async def run_all(task: Task, runtime: LocalRuntime, gateway: TimedGateway, attempts: int) -> list[Trajectory]:
     """All at the same time."""
-
-    async def graded(task: Task, patch: str) -> Any:
-        return await grade(task, patch, runtime, timeout_seconds=WAIT_SECONDS)
-
-    async def extracted(task: Task, sandbox: Any) -> str:
-        return (await extract_work(task, sandbox)).patch
-
-    bench = Workbench(
-        runtime=runtime,
-        gateway=gateway,
-        agent=BashAgent(TurnLimits(10, WAIT_SECONDS), step_timeout_seconds=WAIT_SECONDS),
-        acquire=PreparedSandboxes(runtime).acquire,
-        extract_patch=extracted,
-        grade=graded,
-        grade_patiently=graded,
-        grade_regressions=graded,
-    )
+    agent = BashAgent(TurnLimits(10, WAIT_SECONDS), step_timeout_seconds=WAIT_SECONDS)
+    bench = make_workbench(runtime, gateway, agent, grading_seconds=WAIT_SECONDS)
     rules = AttemptRules(WAIT_SECONDS, WAIT_SECONDS, WAIT_SECONDS, 0, True, 1.0, 0.0)
     plans = [AttemptPlan(f"1/till/{index}", "1/till", task, 1.0, index) for index in range(attempts)]
     return list(await asyncio.gather(*(run_attempt(plan, bench, rules, "only") for plan in plans)))

@@ -9,6 +9,7 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,8 @@ from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.paths import Cache, cache_root
 from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import TestCluster, existing_cluster, shared_cluster
+
+CRDS = Path(__file__).parents[1] / "crds"
 
 # A busy machine is no failure. What is gated judges the change and not the day's luck, so it tries the same examples
 # each time; `--hypothesis-profile=search` tries new ones, and many (`python -m benchmarks.prove properties`).
@@ -70,6 +73,13 @@ def api_server(cluster_of: ClusterOf) -> Iterator[TestCluster]:
     """A real control plane without nodes: `.kubeconfig` and `.kubectl(*arguments)`."""
     with cluster_of("SWEYARD_TEST_API_SERVER", 0) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def kinds(api_server: TestCluster) -> TestCluster:
+    """The API server, with our kinds."""
+    api_server.install_kinds(*sorted(CRDS.glob("*.yaml")))
+    return api_server
 
 
 @pytest.fixture(scope="session")

@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.rollout import BROKEN, FIXED, TESTS, make_task
+from benchmarks.scripted_attempts import BROKEN, FIXED, TESTS, make_task, make_workbench
 
 from sweyard_api.cache_root import cache_root
 from sweyard_api.presets import load_preset
 from sweyard_sandbox.agents.cli.agent import CliAgent
-from sweyard_sandbox.grading.extract import extract_work
-from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
-from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.fake import FakeEngine
@@ -34,7 +31,7 @@ from sweyard_trainer.gateway.gateway import Gateway, Limits
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.gateway.tool_calls import CoderForm, ToolCall
 from sweyard_trainer.model.tokenizer import learn_tokenizer
-from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
+from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
 
@@ -100,25 +97,11 @@ async def attempt(
     spec = load_preset(PRESET).spec["agent"]
     command = [word.replace(TOOLS, str(tools)) for word in spec["command"]]
 
-    async def graded(task: Task, patch: str) -> Any:
-        return await grade(task, patch, runtime, timeout_seconds=SECONDS)
-
-    async def extracted(task: Task, sandbox: Any) -> str:
-        return (await extract_work(task, sandbox)).patch
-
     limits = Limits(200_000, 400_000, 10_000, max_calls=spec["maxTurns"], max_seconds=SECONDS)
     gateway = InProcessGateway(Gateway(renderer, limits), [UntiringEngine(model)], new_token=lambda: f"token-{number}")
     await gateway.use_weights(0)
-    bench = Workbench(
-        runtime=runtime,
-        gateway=gateway,
-        agent=CliAgent(command, SECONDS, files=spec["files"]),
-        acquire=PreparedSandboxes(runtime).acquire,
-        extract_patch=extracted,
-        grade=graded,
-        grade_patiently=graded,
-        grade_regressions=graded,
-    )
+    agent = CliAgent(command, SECONDS, files=spec["files"])
+    bench = make_workbench(runtime, gateway, agent, grading_seconds=SECONDS)
     rules = AttemptRules(SECONDS, SECONDS, SECONDS, 0, True, 1.0, 0.0)
     plan = AttemptPlan(f"1/till/{number}", "1/till", task, 1.0, number)
     try:

@@ -22,13 +22,16 @@ class Format(StrEnum):
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
 
 
-def print_for_machines(wanted: Format, objects: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """All but a table. Of `names` there is one for each object, a line each, to be given to another command."""
+def print_for_machines(
+    wanted: Format, objects: Sequence[Mapping[str, Any]] | Mapping[str, Any], names: Sequence[str] = ()
+) -> None:
+    """All but a table, of a list or of one object. Of `names` there is one for each, to be given to another command."""
+    plain = dict(objects) if isinstance(objects, Mapping) else list(objects)
     match wanted:
         case Format.JSON:
-            typer.echo(json.dumps(list(objects), indent=1))
+            typer.echo(json.dumps(plain, indent=1))
         case Format.YAML:
-            typer.echo(yaml.safe_dump(list(objects), sort_keys=False, allow_unicode=True), nl=False)
+            typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
         case Format.NAME:
             sys.stdout.writelines(f"{name}\n" for name in names)
         case Format.TABLE:

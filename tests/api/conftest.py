@@ -16,15 +16,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def kinds_served(api_server: TestCluster) -> TestCluster:
-    """The API server once it serves our kinds."""
-    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
-    return api_server
-
-
-@pytest.fixture(scope="session")
-def api_client(kinds_served: TestCluster) -> Iterator[ApiClient]:
-    client = new_client_from_config(str(kinds_served.kubeconfig))
+def api_client(kinds: TestCluster) -> Iterator[ApiClient]:
+    client = new_client_from_config(str(kinds.kubeconfig))
     yield client
     client.close()
 

@@ -41,11 +41,11 @@ def manifest(kind: str, spec: dict[str, Any], name: str = "good") -> dict[str, A
 
 
 @pytest.fixture
-def namespace(kinds_served: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+def namespace(kinds: TestCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     name = request.node.name.replace("_", "-").split("[")[0][5:45].strip("-")
-    kinds_served.make_namespace(name)
+    kinds.make_namespace(name)
     yield name
-    kinds_served.remove_namespace(name)
+    kinds.remove_namespace(name)
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
@@ -78,8 +78,8 @@ def test_a_recipe_with_the_variables_of_its_script_is_accepted(preset: str, dry_
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_explain_has_text_for_every_field(kind: Kind, kinds_served: TestCluster) -> None:
-    schema = json.loads(kinds_served.kubectl("get", "--raw", f"/openapi/v3/apis/{GROUP}/{VERSION}"))
+def test_explain_has_text_for_every_field(kind: Kind, kinds: TestCluster) -> None:
+    schema = json.loads(kinds.kubectl("get", "--raw", f"/openapi/v3/apis/{GROUP}/{VERSION}"))
     served = next(s for n, s in schema["components"]["schemas"].items() if n.endswith(f".{kind.name}"))
     bare: list[str] = []
 
@@ -94,11 +94,11 @@ def test_explain_has_text_for_every_field(kind: Kind, kinds_served: TestCluster)
 
     visit(served, "")
     assert bare == []
-    assert "DESCRIPTION" in kinds_served.kubectl("explain", f"{kind.plural}.spec", "--recursive")
+    assert "DESCRIPTION" in kinds.kubectl("explain", f"{kind.plural}.spec", "--recursive")
 
 
-def test_explain_reads_well(kinds_served: TestCluster) -> None:
-    told = " ".join(kinds_served.kubectl("explain", "trainingrun.spec.rollout").split())
+def test_explain_reads_well(kinds: TestCluster) -> None:
+    told = " ".join(kinds.kubectl("explain", "trainingrun.spec.rollout").split())
     assert "How attempts are sampled." in told
     assert "groupSize <integer> Attempts at each task. Default: 8 (or the preset's)." in told
 
@@ -145,7 +145,7 @@ def test_a_run_is_stored_as_it_was_written(dry_run: DryRun) -> None:
     ids=lambda value: next(reversed(value)) if isinstance(value, dict) else "",
 )
 def test_a_live_run_changes_only_where_it_says_so(
-    change: dict[str, Any], sentence: str | None, kinds_served: TestCluster, api_client: ApiClient
+    change: dict[str, Any], sentence: str | None, kinds: TestCluster, api_client: ApiClient
 ) -> None:
     custom_objects = CustomObjectsApi(api_client)
     spec = {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}, "optimizer": {"learningRate": 1e-4}}
@@ -166,8 +166,8 @@ def test_a_live_run_changes_only_where_it_says_so(
         custom_objects.delete_namespaced_custom_object(*where, name)
 
 
-def test_get_reads_well(kinds_served: TestCluster, namespace: str) -> None:
-    kubectl = kinds_served.kubectl
+def test_get_reads_well(kinds: TestCluster, namespace: str) -> None:
+    kubectl = kinds.kubectl
     run = manifest("TrainingRun", {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}}, "tiny")
     kubectl("-n", namespace, "create", "-f", "-", input_text=json.dumps(run))
     status = {
@@ -185,8 +185,8 @@ def test_get_reads_well(kinds_served: TestCluster, namespace: str) -> None:
     assert row[:-1] == ["tiny", "Running", "12", "30", "0.62", "0.5", "90", "1"]
 
 
-def test_short_names_and_category(kinds_served: TestCluster, namespace: str) -> None:
-    kubectl = kinds_served.kubectl
+def test_short_names_and_category(kinds: TestCluster, namespace: str) -> None:
+    kubectl = kinds.kubectl
     for kind, spec in (("RolloutPool", {}), ("ImageCache", {"images": ["a:1"]})):
         kubectl("-n", namespace, "create", "-f", "-", input_text=json.dumps(manifest(kind, spec, "shared")))
     assert kubectl("-n", namespace, "get", "rp,ic", "-o", "name").split() == [
@@ -199,8 +199,8 @@ def test_short_names_and_category(kinds_served: TestCluster, namespace: str) -> 
     }
 
 
-def test_a_pool_scales(kinds_served: TestCluster, namespace: str) -> None:
-    kubectl = kinds_served.kubectl
+def test_a_pool_scales(kinds: TestCluster, namespace: str) -> None:
+    kubectl = kinds.kubectl
     kubectl("-n", namespace, "create", "-f", "-", input_text=json.dumps(manifest("RolloutPool", {}, "pool")))
     kubectl("-n", namespace, "scale", "rp/pool", "--replicas=64")
     status = json.dumps({"status": {"replicas": 7, "selector": "sweyard.dev/pool=pool"}})

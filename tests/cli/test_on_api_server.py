@@ -17,7 +17,6 @@ from tests.cli.conftest import DOCUMENT
 from typer.testing import CliRunner, Result
 
 from sweyard_api.constants import LABEL_CACHE
-from sweyard_api.kinds import KINDS
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.errors import UserError
@@ -35,24 +34,18 @@ REPOSITORY = Path(__file__).parents[2]
 Sweyard = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def server(api_server: TestCluster) -> TestCluster:
-    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
-    return api_server
-
-
 @pytest.fixture
-def namespace(server: TestCluster) -> Iterator[str]:
+def namespace(kinds: TestCluster) -> Iterator[str]:
     name = f"cli-{uuid.uuid4().hex[:8]}"
-    server.make_namespace(name)
+    kinds.make_namespace(name)
     yield name
-    server.remove_namespace(name)
+    kinds.remove_namespace(name)
 
 
 @pytest.fixture
-def on_cluster(server: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Sweyard:
+def on_cluster(kinds: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Sweyard:
     """The command line, as if this process had begun with this server's kubeconfig in its environment."""
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(server.kubeconfig))
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kinds.kubeconfig))
 
     def run(*arguments: str) -> Result:
         result = CliRunner().invoke(app, arguments)
@@ -63,18 +56,18 @@ def on_cluster(server: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Sweyard:
     return run
 
 
-def set_status(server: TestCluster, namespace: str, status: dict[str, Any]) -> None:
+def set_status(kinds: TestCluster, namespace: str, status: dict[str, Any]) -> None:
     patch = json.dumps({"status": status})
-    server.kubectl(
+    kinds.kubectl(
         *("-n", namespace, "patch", "trainingrun", "tiny", "--subresource=status", "--type=merge", "-p", patch)
     )
 
 
 def test_a_run_is_applied_listed_and_followed_to_its_end(
-    server: TestCluster, namespace: str, on_cluster: Sweyard, run_file: Path
+    kinds: TestCluster, namespace: str, on_cluster: Sweyard, run_file: Path
 ) -> None:
     command = [sys.executable, "-m", "sweyard_cli", "run", "-f", str(run_file), "--cluster", "-n", namespace]
-    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(kinds.kubeconfig)}
     started = subprocess.run([*command, "--no-watch"], env=environment, capture_output=True, text=True, check=False)
     assert (started.returncode, started.stderr) == (0, "")
     assert f"sweyard watch tiny -n {namespace}" in started.stdout
@@ -88,7 +81,7 @@ def test_a_run_is_applied_listed_and_followed_to_its_end(
 
     failure = [{"type": "Failed", "status": "True", "reason": "Deadline", "message": "took too long"}]
     times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
-    set_status(server, namespace, {"phase": "Failed", "conditions": [{**failure[0], **times}]})
+    set_status(kinds, namespace, {"phase": "Failed", "conditions": [{**failure[0], **times}]})
     watched = on_cluster("watch", "tiny", "-n", namespace)
     assert watched.exit_code == 1
     assert "took too long" in watched.stdout
@@ -96,7 +89,7 @@ def test_a_run_is_applied_listed_and_followed_to_its_end(
     assert ended.exit_code == 2
     assert "has ended (Failed) and does not begin again" in ended.stderr
 
-    set_status(server, namespace, {"phase": "Succeeded", "conditions": []})
+    set_status(kinds, namespace, {"phase": "Succeeded", "conditions": []})
     assert on_cluster("watch", "tiny", "-n", namespace).exit_code == 0
 
 
@@ -112,7 +105,7 @@ def test_what_the_server_refuses_is_told_in_its_words(
     assert "Traceback" not in refused.stderr
 
 
-def test_a_namespace_that_does_not_exist_is_told(on_cluster: Sweyard, run_file: Path, server: TestCluster) -> None:
+def test_a_namespace_that_does_not_exist_is_told(on_cluster: Sweyard, run_file: Path, kinds: TestCluster) -> None:
     refused = on_cluster("run", "-f", str(run_file), "--cluster", "-n", "nowhere", "--no-watch")
     assert refused.exit_code == 2
     assert '"nowhere" not found' in refused.stderr
@@ -137,7 +130,7 @@ def write_dataset(folder: Path, count: int, statement: Callable[[int], str]) -> 
 
 
 def test_a_data_set_is_pushed_with_images_in_the_place_of_folders(
-    server: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path
+    kinds: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path
 ) -> None:
     dataset = write_dataset(tmp_path / "set", 3, str)
     images = tmp_path / "images.json"
@@ -146,16 +139,16 @@ def test_a_data_set_is_pushed_with_images_in_the_place_of_folders(
     for _ in range(2):
         pushed = on_cluster(*command)
         assert (pushed.exit_code, pushed.stdout) == (0, f"3 tasks in ConfigMap {namespace}/mine\n"), pushed.stderr
-    kept = json.loads(server.kubectl("-n", namespace, "get", "configmap", "mine", "-o", "json"))
+    kept = json.loads(kinds.kubectl("-n", namespace, "get", "configmap", "mine", "-o", "json"))
     assert kept["data"]["images"] == "registry/cachetools:1\n"
     rows = gzip.decompress(base64.b64decode(kept["binaryData"][TASKS_FILE])).splitlines()
     assert [json.loads(row)["image"] for row in rows] == ["registry/cachetools:1"] * 3
 
 
 def test_a_data_set_without_images_or_too_large_is_not_pushed(
-    server: TestCluster, namespace: str, tmp_path: Path
+    kinds: TestCluster, namespace: str, tmp_path: Path
 ) -> None:
-    connection = connect(namespace, str(server.kubeconfig))
+    connection = connect(namespace, str(kinds.kubeconfig))
     small = write_dataset(tmp_path / "small", 1, str)
     with pytest.raises(UserError, match="'cachetools' has no image"):
         push_dataset(connection, "mine", small, {})
@@ -166,18 +159,18 @@ def test_a_data_set_without_images_or_too_large_is_not_pushed(
         push_dataset(connection, "mine", tmp_path / "none", {})
 
 
-def create(server: TestCluster, namespace: str, folder: Path, manifest: dict[str, Any]) -> Path:
+def create(kinds: TestCluster, namespace: str, folder: Path, manifest: dict[str, Any]) -> Path:
     file = folder / f"{manifest['metadata']['name']}.json"
     file.write_text(json.dumps(manifest))
-    server.kubectl("-n", namespace, "create", "-f", str(file))
+    kinds.kubectl("-n", namespace, "create", "-f", str(file))
     return file
 
 
-def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path) -> None:
+def test_a_cache_is_planned_and_shown(kinds: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "list"}, "data": {"images": "a:1 9\nb:1\n"}}
-    create(server, namespace, tmp_path, listed)
+    create(kinds, namespace, tmp_path, listed)
     cache = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "ImageCache", "metadata": {"name": "c"}}
-    file = create(server, namespace, tmp_path, {**cache, "spec": {"imagesFrom": "list", "copies": 1}})
+    file = create(kinds, namespace, tmp_path, {**cache, "spec": {"imagesFrom": "list", "copies": 1}})
     assert "no ImageCaches" in on_cluster("cache", "show", "-n", "default").stdout
     refused = on_cluster("cache", "plan", "-f", str(file), "-n", namespace)
     assert "no node is Ready, schedulable and matches nodeSelector" in refused.stderr
@@ -187,7 +180,7 @@ def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cl
     said = NodeReport(node="n1", images={"a:1": ImageReport(state=ImageState.CACHED)})
     labels = {LABEL_CACHE: "c", LABEL_ROLE: ROLE_REPORT}
     report = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r", "labels": labels}}
-    create(server, namespace, tmp_path, {**report, "data": {REPORT_KEY: said.model_dump_json()}})
+    create(kinds, namespace, tmp_path, {**report, "data": {REPORT_KEY: said.model_dump_json()}})
     shown = on_cluster("cache", "show", "c", "-n", namespace)
     assert shown.stdout.splitlines() == [
         "ImageCache c: the operator has not seen it yet",
@@ -196,10 +189,10 @@ def test_a_cache_is_planned_and_shown(server: TestCluster, namespace: str, on_cl
     assert on_cluster("cache", "show", "other", "-n", namespace).exit_code == 2
 
 
-def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, server: TestCluster) -> None:
+def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, kinds: TestCluster) -> None:
     told = on_cluster("doctor")
     assert "ok: the cluster knows trainingruns, rolloutpools, imagecaches" in told.stdout, told.stderr
-    num_nodes = len(json.loads(server.kubectl("get", "nodes", "-o", "json"))["items"])
+    num_nodes = len(json.loads(kinds.kubectl("get", "nodes", "-o", "json"))["items"])
     if num_nodes == 0:
         assert "problem: none of 0 nodes is Ready and schedulable" in told.stdout
         assert told.exit_code == 1

@@ -45,7 +45,7 @@ def doctor(
         if output is Format.TABLE:
             typer.echo(f"{finding.level}: {finding.message}")
     if output is not Format.TABLE:
-        print_for_machines(output, [{**asdict(one), "level": one.level.value} for one in found], [])
+        print_for_machines(output, [{**asdict(one), "level": one.level.value} for one in found])
     problems = sum(finding.level is Level.PROBLEM for finding in found)
     if problems:
         raise UserError(f"{problems} problem{'s' if problems > 1 else ''} found", exit_code=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweyard_api.program import call
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, RunArgument, RunDirectoryOption, demand_one_run
 from sweyard_cli.errors import UserError
 from sweyard_cli.report.text import visible
 
@@ -22,14 +22,9 @@ DEFAULT_PARTS = ("trainer", "engine", "gateway")
 
 
 def logs(
-    name: Annotated[str | None, typer.Argument(help="A run on the cluster.", show_default=False)] = None,
+    name: RunArgument = None,
     namespace: NamespaceOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-d", metavar="DIR", help="A run on this machine, by its directory.", show_default=False
-        ),
-    ] = None,
+    output: RunDirectoryOption = None,
     of: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,8 +39,7 @@ def logs(
     tail: Annotated[int | None, typer.Option(min=0, help="Only so many lines of each.", show_default=False)] = None,
 ) -> None:
     """Print the logs of a run's parts as one, by time."""
-    if (name is None) == (output is None):
-        raise UserError("name a run on the cluster, or give --output DIR for one on this machine")
+    demand_one_run(name, output)
     since_seconds = parse_since(since) if since else None
     try:
         if output is not None:

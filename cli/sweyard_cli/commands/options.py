@@ -8,6 +8,7 @@ import typer
 
 from sweyard_api.base import DNS_NAME_PATTERN
 from sweyard_cli.errors import UserError
+from sweyard_cli.run_directory import run_directory
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="YAML file.", show_default=False)]
 
@@ -35,3 +36,23 @@ NamespaceOption = Annotated[
         callback=checked_namespace,
     ),
 ]
+RunArgument = Annotated[
+    str | None, typer.Argument(help="A run on the cluster.", show_default=False, callback=checked_name)
+]
+RunDirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-d",
+        metavar="DIR",
+        help="A run on this machine, by its directory.",
+        show_default=False,
+        parser=run_directory,
+    ),
+]
+
+
+def demand_one_run(name: str | None, output: Path | None) -> None:
+    """Raises UserError unless it is said where the run is, once."""
+    if (name is None) == (output is None):
+        raise UserError("name a run on the cluster, or give --output DIR for one on this machine")

@@ -6,31 +6,25 @@ from typing import Annotated
 import typer
 
 from sweyard_api.program import call
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, RunArgument, RunDirectoryOption, checked_name, demand_one_run
 from sweyard_cli.errors import UserError
 
 
 def stop(
-    name: Annotated[str | None, typer.Argument(help="A run on the cluster.", show_default=False)] = None,
+    name: RunArgument = None,
     namespace: NamespaceOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-d", metavar="DIR", help="A run on this machine, by its directory.", show_default=False
-        ),
-    ] = None,
+    output: RunDirectoryOption = None,
 ) -> None:
     """Stop a run after a checkpoint, so that it can go on from there.
 
     On a cluster everything but the volume is released.
     """
-    if (name is None) == (output is None):
-        raise UserError("name a run on the cluster, or give --output DIR for one on this machine")
+    demand_one_run(name, output)
     typer.echo(_stop_here(output) if output is not None else _stop_on_cluster(str(name), namespace))
 
 
 def resume(
-    name: Annotated[str, typer.Argument(help="A run on the cluster.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A run on the cluster.", show_default=False, callback=checked_name)],
     namespace: NamespaceOption = None,
 ) -> None:
     """Go on with a stopped run on the cluster, from its last checkpoint. (On this machine `sweyard run` does.)"""

@@ -1,12 +1,11 @@
 """sweyard tasks list, show and stats: a data set before anything is trained on it."""
 
-import json
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from sweyard_cli.errors import UserError
+from sweyard_cli.output import Format, OutputOption, print_for_machines
 from sweyard_cli.tasks.selection import Chosen, choose
 
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Plain name, path, or hub id.")]
@@ -25,14 +24,6 @@ LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="The fir
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Shuffle by it before the limit.", show_default=False)]
 
 
-class Format(StrEnum):
-    """How the list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    NAME = "name"
-
-
 def list_(
     dataset: DatasetArgument,
     split: SplitOption = None,
@@ -42,7 +33,7 @@ def list_(
     difficulty: DifficultyOption = None,
     limit: LimitOption = None,
     seed: SeedOption = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """List the tasks of a data set as a run would choose them; rows that are no tasks are told with the reason."""
     from sweyard_cli.tasks.listing import summary, table_lines
@@ -57,10 +48,8 @@ def list_(
         limit=limit,
         seed=seed,
     )
-    if output is Format.JSON:
-        typer.echo(json.dumps([summary(task) for task in chosen.tasks], indent=1))
-    elif output is Format.NAME:
-        typer.echo("\n".join(task.id for task in chosen.tasks))
+    if output is not Format.TABLE:
+        print_for_machines(output, [summary(task) for task in chosen.tasks], [task.id for task in chosen.tasks])
     else:
         header, *lines = table_lines(chosen.tasks)
         typer.secho(header, bold=True)
@@ -96,15 +85,17 @@ def stats(
     split: SplitOption = None,
     schema: FormatOption = "auto",
     image: ImageOption = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="table or json.")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Count a data set's tasks by repository, difficulty, kind, split and grader, and its images and tests."""
     from sweyard_cli.tasks.composition import composition, composition_lines
 
+    if output is Format.NAME:
+        raise UserError("figures have no names: take -o json or -o yaml")
     chosen = choose(practice=True, dataset=dataset, split=split, format=schema, image=image)
     figures = composition(chosen.tasks, chosen.left_out)
-    if output is Format.JSON:
-        typer.echo(json.dumps(figures, indent=1))
+    if output is not Format.TABLE:
+        print_for_machines(output, figures)
     else:
         typer.echo("\n".join(composition_lines(figures)))
     _tell_left_out(chosen)

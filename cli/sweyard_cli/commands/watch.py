@@ -1,37 +1,22 @@
 """sweyard watch."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from sweyard_api.program import program
-from sweyard_cli.commands.options import NamespaceOption, checked_name
+from sweyard_cli.commands.options import NamespaceOption, RunArgument, RunDirectoryOption, demand_one_run
 from sweyard_cli.console import make_console
 from sweyard_cli.errors import UserError
-from sweyard_cli.run_directory import run_directory
 
 
 def watch(
-    name: Annotated[
-        str | None, typer.Argument(help="A run on the cluster.", show_default=False, callback=checked_name)
-    ] = None,
+    name: RunArgument = None,
     namespace: NamespaceOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-d",
-            metavar="DIR",
-            help="A run on this machine, by its directory.",
-            show_default=False,
-            parser=run_directory,
-        ),
-    ] = None,
+    output: RunDirectoryOption = None,
 ) -> None:
     """Follow a run until it ends. Interrupting only stops looking."""
-    if (name is None) == (output is None):
-        raise UserError("name a run on the cluster, or give --output DIR for one on this machine")
+    demand_one_run(name, output)
     try:
         code = _watch_here(output) if output is not None else _watch_cluster(str(name), namespace)
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from sweyard_sandbox.grading.extract import extract_work
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.runtime import Runtime, Sandbox
-from sweyard_sandbox.tasks.prepare import prepare_sandbox
+from sweyard_sandbox.tasks.prepared import acquire_prepared
 from sweyard_sandbox.tasks.task import Task
 
 
@@ -42,12 +42,7 @@ class TaskEnvironment:
 
     async def __aenter__(self) -> Self:
         """Raises InfrastructureError."""
-        self._sandbox = await self._runtime.acquire(self.task.image, deadline_seconds=self._claim_seconds)
-        try:
-            await prepare_sandbox(self.task, self._sandbox)
-        except BaseException:
-            await self._sandbox.close()
-            raise
+        self._sandbox = await acquire_prepared(self._runtime, self.task, self._claim_seconds)
         return self
 
     async def __aexit__(

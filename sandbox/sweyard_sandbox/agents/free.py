@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from sweyard_sandbox.agents.loop import Act, Limits, converse
-from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn
+from sweyard_sandbox.agents.protocol import ChatSession, Message, Turn, has_no_script
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
@@ -34,8 +34,7 @@ class FreeAgent(ABC):
 
     def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
         """There is no script for free exploration."""
-        said = f"agent.type {self.type} has no scripted solver; warm up from a data set of trajectories"
-        raise NotImplementedError(said)
+        raise has_no_script(self.type)
 
     @abstractmethod
     def first_messages(self, task: Task) -> list[Message]:

@@ -105,6 +105,12 @@ class Transcript:
     end: AgentEnd | None = None
 
 
+def has_no_script(agent_type: str) -> NotImplementedError:
+    """What `scripted` raises of an agent without a scripted solver."""
+    said = f"agent.type {agent_type} has no scripted solver; warm up from a data set of trajectories"
+    return NotImplementedError(said)
+
+
 class Agent(Protocol):
     """One way of working."""
 

@@ -10,11 +10,26 @@ from sweyard_sandbox.runtime import KeepsTrees, Runtime, Sandbox
 from sweyard_sandbox.tasks.prepare import prepare_sandbox
 from sweyard_sandbox.tasks.task import Task
 
+Prepare = Callable[[Task, Sandbox], Awaitable[None]]
+
+
+async def acquire_prepared(
+    runtime: Runtime, task: Task, deadline_seconds: float, prepare: Prepare = prepare_sandbox
+) -> Sandbox:
+    """A fresh sandbox of `task`, prepared. Raises InfrastructureError."""
+    sandbox = await runtime.acquire(task.image, deadline_seconds=deadline_seconds)
+    try:
+        await prepare(task, sandbox)
+    except BaseException:  # a cancelled preparation, too, must not leave its sandbox behind
+        await sandbox.close()
+        raise
+    return sandbox
+
 
 class PreparedSandboxes:
     """Claims sandboxes of one runtime."""
 
-    def __init__(self, runtime: Runtime, prepare: Callable[[Task, Sandbox], Awaitable[None]] = prepare_sandbox) -> None:
+    def __init__(self, runtime: Runtime, prepare: Prepare = prepare_sandbox) -> None:
         self._runtime = runtime
         self._prepare = prepare
         self._kept: dict[str, asyncio.Task[str | None]] = {}
@@ -29,13 +44,7 @@ class PreparedSandboxes:
         return await self._make(task, deadline_seconds)
 
     async def _make(self, task: Task, deadline_seconds: float) -> Sandbox:
-        sandbox = await self._runtime.acquire(task.image, deadline_seconds=deadline_seconds)
-        try:
-            await self._prepare(task, sandbox)
-        except BaseException:
-            await sandbox.close()
-            raise
-        return sandbox
+        return await acquire_prepared(self._runtime, task, deadline_seconds, self._prepare)
 
     async def _image(self, task: Task, runtime: KeepsTrees, deadline_seconds: float) -> str | None:
         """Made by the first who asks. Failures are not remembered."""

@@ -19,7 +19,8 @@ from sweyard_sandbox.grading.harness.supervise import apply_patch
 from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.mutation.find import Mutation
 
-RUN_TIMEOUT_SECONDS = 3.0
+RUN_TIMEOUT_SECONDS = 20.0
+"""For tests that wait for ever; ten times what the processor may take, so that a busy machine rejects no good bug."""
 RUN_CPU_SECONDS = 2
 """Ends a loop without end early, and does not depend on how busy the machine is."""
 MAX_COVERING_TESTS = 60

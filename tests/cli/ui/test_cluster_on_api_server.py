@@ -11,7 +11,6 @@ import pytest
 from tests.cli.conftest import DOCUMENT
 
 from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, API_VERSION, LABEL_COMPONENT, LABEL_POOL
-from sweyard_api.kinds import KINDS
 from sweyard_cli.cluster.connection import Connection, connect
 from sweyard_cli.cluster.suspension import set_suspended
 from sweyard_cli.errors import UserError
@@ -25,29 +24,23 @@ REPOSITORY = Path(__file__).parents[3]
 SOON_SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-def server(api_server: TestCluster) -> TestCluster:
-    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
-    return api_server
-
-
 @pytest.fixture
-def connection(server: TestCluster) -> Iterator[Connection]:
+def connection(kinds: TestCluster) -> Iterator[Connection]:
     name = f"page-{uuid.uuid4().hex[:8]}"
-    server.kubectl("create", "namespace", name)
-    yield connect(name, str(server.kubeconfig))
-    server.kubectl("delete", "namespace", name, "--wait=false")
+    kinds.kubectl("create", "namespace", name)
+    yield connect(name, str(kinds.kubeconfig))
+    kinds.kubectl("delete", "namespace", name, "--wait=false")
 
 
 Apply = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @pytest.fixture
-def make(server: TestCluster, connection: Connection) -> Apply:
+def make(kinds: TestCluster, connection: Connection) -> Apply:
     """Make an object; as the API server has it."""
 
     def create(manifest: dict[str, Any]) -> dict[str, Any]:
-        told = server.kubectl(
+        told = kinds.kubectl(
             "-n", connection.namespace, "create", "-o", "json", "-f", "-", input_text=json.dumps(manifest)
         )
         return dict(json.loads(told))
@@ -74,7 +67,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_sandboxes_are_followed_from_one_list_on(connection: Connection, make: Apply, server: TestCluster) -> None:
+def test_sandboxes_are_followed_from_one_list_on(connection: Connection, make: Apply, kinds: TestCluster) -> None:
     kind = {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "p"}, "spec": {"replicas": 4}}
     pool = make(kind)
     make(sandbox(pool, 0, ""))
@@ -90,7 +83,7 @@ def test_sandboxes_are_followed_from_one_list_on(connection: Connection, make: A
     make(sandbox(pool, 1, "trainer-0"))
     until(lambda: states() == [("p-0", "scheduling"), ("p-1", "claimed")])
     assert view.stamps()[f"pool {connection.namespace}/p"] != before[f"pool {connection.namespace}/p"]
-    server.kubectl("-n", connection.namespace, "delete", "pod", "p-0", "--grace-period=0", "--force")
+    kinds.kubectl("-n", connection.namespace, "delete", "pod", "p-0", "--grace-period=0", "--force")
     until(lambda: states() == [("p-1", "claimed")])
     with pytest.raises(NotThereError, match=r"there is no RolloutPool .*/q"):
         view.pool(connection.namespace, "q")

@@ -44,7 +44,10 @@ def test_the_wait_for_a_worker_is_told_without_the_wait_for_the_moment() -> None
 
     async def main() -> None:
         queue = WorkQueue(randomness=random.Random(0), work_clock=Work().clock)
-        told = lambda key, waited, computed: waits.append(waited)  # noqa: E731
+
+        def told(key: Key, waited: float, computed: float) -> None:
+            waits.append(waited)
+
         worker = asyncio.create_task(queue.run(reconcile, num_workers=1, on_pass=told))
         queue.add(A)
         queue.add(B, after_seconds=4)

@@ -14,7 +14,6 @@ import pytest_asyncio
 from tests.operator.pool.real_world import IMAGE, Process, RealWorld
 
 from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, DEMAND_KEY, LABEL_CACHE
-from sweyard_api.kinds import KINDS
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport, report_name
 from sweyard_operator.cluster import Cluster
@@ -28,12 +27,6 @@ from sweyard_operator.transport import HttpTransport
 pytestmark = pytest.mark.apiserver
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="session")
-def kinds(api_server: TestCluster) -> TestCluster:
-    api_server.install_kinds(*(REPOSITORY / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
-    return api_server
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.sandbox.grading.conftest import BROKEN, FIXED, UNITTEST, write_tree
+from tests.sandbox.grading.conftest import FIXED, till_task
 
 from sweyard_sandbox.adapters.folders import download_folder, upload_folder
 from sweyard_sandbox.adapters.swe_rex import RexDeployment
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
-from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.task import Task
 
 OWN_LOOP = Path(__file__).parents[3] / "examples" / "adapters" / "own_loop.py"
@@ -30,20 +29,7 @@ async def runtime() -> AsyncIterator[LocalRuntime]:
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
-    write_tree(tmp_path / "tree", UNITTEST)
-    tests = [f"tests/test_sums.py::TotalTest::{name}" for name in ("test_adds", "test_empty")]
-    return Task(
-        id="till",
-        repository="till",
-        image=f"dir:{tmp_path / 'tree'}",
-        working_directory="/testbed",
-        problem_statement="The total is wrong.",
-        gold_patch=unified_diff("till/sums.py", BROKEN, FIXED),
-        setup_patch=unified_diff("till/sums.py", FIXED, BROKEN),
-        fail_to_pass=(tests[0],),
-        pass_to_pass=(tests[1],),
-        grading={"runner": "unittest", "python_path": ["."], "test_files": ["tests/test_sums.py"]},
-    )
+    return till_task(tmp_path / "tree")
 
 
 def own_loop() -> Any:

@@ -62,6 +62,24 @@ def write_tree(root: Path, test_text: str) -> None:
         (root / path).write_text(text)
 
 
+def till_task(root: Path) -> Task:
+    """The tree at `root`, written there, with its bug; graded by unittest."""
+    write_tree(root, UNITTEST)
+    tests = [f"tests/test_sums.py::TotalTest::{name}" for name in ("test_adds", "test_empty")]
+    return Task(
+        id="till",
+        repository="till",
+        image=f"dir:{root}",
+        working_directory="/testbed",
+        problem_statement="The total is wrong.",
+        gold_patch=unified_diff("till/sums.py", BROKEN, FIXED),
+        setup_patch=unified_diff("till/sums.py", FIXED, BROKEN),
+        fail_to_pass=(tests[0],),
+        pass_to_pass=(tests[1],),
+        grading={"runner": "unittest", "python_path": ["."], "test_files": ["tests/test_sums.py"]},
+    )
+
+
 MakeTask = Callable[[str], Task]
 
 

@@ -67,7 +67,7 @@ WORK = {
         f"rm -f wrong; mkdir -p /usr/local/bin; printf '{PROGRAM}' >/usr/local/bin/cat; chmod +x /usr/local/bin/cat",
         False,
     ),
-    "the solution, with a start-up hook beside it": (f"{SOLVE}; printf x >/root/.bashrc", True),
+    "the solution, with a start-up hook beside it": (f"{SOLVE}; printf x >~/.bashrc", True),
 }
 
 

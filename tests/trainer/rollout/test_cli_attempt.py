@@ -7,24 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
-from tests.sandbox.grading.conftest import BROKEN, FIXED, UNITTEST, write_tree
+from benchmarks.scripted_attempts import make_workbench
+from tests.sandbox.grading.conftest import BROKEN, till_task
 from tests.trainer.gateway.conftest import make_tokenizer
 from tests.trainer.gateway.tool_templates import CODER
 
 from sweyard_sandbox.agents.cli.agent import CliAgent
-from sweyard_sandbox.grading.extract import extract_work
-from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
-from sweyard_sandbox.tasks.diff import unified_diff
-from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.gateway.client import InProcessGateway
 from sweyard_trainer.gateway.gateway import Gateway, Limits
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.gateway.tool_calls import ToolCall
-from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
+from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
 
@@ -58,23 +55,6 @@ print("I am done:", message["content"])
 COMMANDS = ["cat till/sums.py", "sed -i 's/-=/+=/' till/sums.py"]
 
 
-def task_of(tree: Path) -> Task:
-    write_tree(tree, UNITTEST)
-    tests = [f"tests/test_sums.py::TotalTest::{name}" for name in ("test_adds", "test_empty")]
-    return Task(
-        id="till",
-        repository="till",
-        image=f"dir:{tree}",
-        working_directory="/testbed",
-        problem_statement="The total is wrong.",
-        gold_patch=unified_diff("till/sums.py", BROKEN, FIXED),
-        setup_patch=unified_diff("till/sums.py", FIXED, BROKEN),
-        fail_to_pass=(tests[0],),
-        pass_to_pass=(tests[1],),
-        grading={"runner": "unittest", "python_path": ["."], "test_files": ["tests/test_sums.py"]},
-    )
-
-
 @dataclass
 class Yard:
     """One worker's world."""
@@ -92,27 +72,13 @@ class Yard:
         return self.renderer.reply_ids(form.render("Let me see.", calls) if calls else "Repaired.")
 
     async def attempt(self, command: list[str], *, failures: int = 0, **limits: Any) -> Trajectory:
-        async def graded(task: Task, patch: str) -> Any:
-            return await grade(task, patch, self.runtime, timeout_seconds=120.0)
-
-        async def extracted(task: Task, sandbox: Any) -> str:
-            return (await extract_work(task, sandbox)).patch
-
         engine = FakeEngine(self.model)
         engine.failures_left = failures
         inner = Gateway(self.renderer, Limits(4_000, 8_000, 2_000, **limits))
         gateway = InProcessGateway(inner, [engine], new_token=lambda: "secret")
         await gateway.use_weights(0)
-        bench = Workbench(
-            runtime=self.runtime,
-            gateway=gateway,
-            agent=CliAgent(command, 120.0, files={"program.py": PROGRAM}),
-            acquire=PreparedSandboxes(self.runtime).acquire,
-            extract_patch=extracted,
-            grade=graded,
-            grade_patiently=graded,
-            grade_regressions=graded,
-        )
+        agent = CliAgent(command, 120.0, files={"program.py": PROGRAM})
+        bench = make_workbench(self.runtime, gateway, agent, grading_seconds=120.0)
         rules = AttemptRules(120.0, 120.0, 120.0, 1, True, 1.0, 0.0)
         try:
             return await run_attempt(AttemptPlan("1/till/0", "1/till", self.task, 1.0, 7), bench, rules, "nonce")
@@ -123,7 +89,7 @@ class Yard:
 @pytest_asyncio.fixture
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     runtime = LocalRuntime()
-    yield Yard(runtime, ChatRenderer(make_tokenizer(CODER)), task_of(tmp_path))
+    yield Yard(runtime, ChatRenderer(make_tokenizer(CODER)), till_task(tmp_path))
     await runtime.close()
 
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message
-from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, ReturnedReply
+from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, ReturnedReply, not_settable, read_request
 from sweyard_trainer.gateway.gateway import Answer
 from sweyard_trainer.gateway.tool_calls import ToolCall
 
@@ -112,8 +112,7 @@ class MessagesRequest(BaseModel):
             "tool_choice": self.tool_choice.get("type") in ("auto", "none"),
         }
         if odd := next((name for name, is_neutral in neutral.items() if not is_neutral), None):
-            said = f"{odd} cannot be set here: a training session samples the policy as it is"
-            raise BadRequestError(said, odd)
+            raise not_settable(odd)
         tools = self.tools if self.tool_choice.get("type") == "auto" else []
         system = self.system if isinstance(self.system, str) else "".join(block.text for block in self.system)
         return Asked(
@@ -136,13 +135,7 @@ class Anthropic:
 
     def parse(self, body: bytes) -> Asked:
         """See Dialect."""
-        try:
-            request = MessagesRequest.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise BadRequestError(f"{field or 'body'}: {first['msg']}", field or None) from error
-        return request.asked()
+        return read_request(MessagesRequest, body).asked()
 
     def body(self, answered: Answered) -> dict[str, Any]:
         """See Dialect."""

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.errors import SweyardError
@@ -12,6 +14,7 @@ from sweyard_trainer.gateway.shown_replies import Numbered
 from sweyard_trainer.gateway.tool_calls import Schemas
 
 MODEL_NAME = "policy"
+RequestT = TypeVar("RequestT", bound=BaseModel)
 
 
 class BadRequestError(SweyardError, ValueError):
@@ -20,6 +23,22 @@ class BadRequestError(SweyardError, ValueError):
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.param = param
+
+
+def read_request(kind: type[RequestT], body: bytes) -> RequestT:
+    """Raises BadRequestError with a sentence that names the first wrong field."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field_name = ".".join(str(part) for part in first["loc"])
+        raise BadRequestError(f"{field_name or 'body'}: {first['msg']}", field_name or None) from error
+
+
+def not_settable(field_name: str) -> BadRequestError:
+    """A value would make the recorded logprobs those of another distribution, or be lost."""
+    said = f"{field_name} cannot be set here: a training session samples the policy as it is"
+    return BadRequestError(said, field_name)
 
 
 @dataclass(frozen=True, slots=True)

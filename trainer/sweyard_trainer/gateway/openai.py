@@ -3,10 +3,18 @@
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sweyard_sandbox.agents.protocol import Message
-from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, ReturnedReply
+from sweyard_trainer.gateway.dialect import (
+    MODEL_NAME,
+    Answered,
+    Asked,
+    BadRequestError,
+    ReturnedReply,
+    not_settable,
+    read_request,
+)
 from sweyard_trainer.gateway.gateway import Answer
 from sweyard_trainer.gateway.shown_replies import Numbered
 from sweyard_trainer.gateway.tool_calls import ToolCall
@@ -137,17 +145,11 @@ class OpenAi:
 
     def parse(self, body: bytes) -> Asked:
         """See Dialect."""
-        try:
-            request = ChatRequest.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise BadRequestError(f"{field or 'body'}: {first['msg']}", field or None) from error
+        request = read_request(ChatRequest, body)
         for field, values in NEUTRAL.items():
             value = getattr(request, field)
             if value is not None and value not in values:
-                said = f"{field} cannot be set here: a training session samples the policy as it is"
-                raise BadRequestError(said, field)
+                raise not_settable(field)
         return request.asked()
 
     def body(self, answered: Answered) -> dict[str, Any]:

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 
 from sweyard_sandbox.agents.cli.template import check_words, fill, shell_command
 from sweyard_sandbox.agents.loop import EMPTY_REPLY
-from sweyard_sandbox.agents.protocol import AgentEnd, ChatSession, Endpoint, Message, ReachableSession, Turn
+from sweyard_sandbox.agents.protocol import (
+    AgentEnd,
+    ChatSession,
+    Endpoint,
+    Message,
+    ReachableSession,
+    Turn,
+    has_no_script,
+)
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.runtime import Result, Sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -65,7 +73,7 @@ class CliAgent:
 
     def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
         """A program says what it likes."""
-        raise NotImplementedError("agent.type cli has no scripted solver; warm up from a data set of trajectories")
+        raise has_no_script("cli")
 
     def _environment(self, values: Mapping[str, str]) -> dict[str, str]:
         usual = {

@@ -9,8 +9,10 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sweyard_sandbox.grading.patch import split_patch
+from sweyard_sandbox.tasks.formats.fields import text_field
 
 START, END = ">>>>> Start Test Output", ">>>>> End Test Output"
 """Between these swebench looks for results."""
@@ -65,6 +67,21 @@ def build_eval_script(
             "",
         ]
     )
+
+
+def fields_of_testing(
+    testing: Testing, row: dict[str, Any], label: str, *, directory: str, setup: Sequence[str] = CONDA
+) -> dict[str, Any]:
+    """What a row lacks to be one of swebench 5, by its own repo, base_commit and test_patch. Raises TaskFormatError."""
+    script = build_eval_script(
+        testing,
+        repository=text_field(row, "repo", label),
+        directory=directory,
+        base_commit=text_field(row, "base_commit", label),
+        test_patch=text_field(row, "test_patch", label),
+        setup=setup,
+    )
+    return {"log_parser": testing.parser, "eval_type": "pass_and_fail", "eval_script": script}
 
 
 def directives(repository: str, test_patch: str) -> str:

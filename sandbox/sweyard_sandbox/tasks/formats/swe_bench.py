@@ -8,7 +8,7 @@ swebench 4 said of the repository's tests. A row in schema 4 of an unknown repos
 
 from typing import Any
 
-from sweyard_sandbox.tasks.formats.eval_script import build_eval_script
+from sweyard_sandbox.tasks.formats.eval_script import fields_of_testing
 from sweyard_sandbox.tasks.formats.fields import difficulty_tags, tests_field, text_field
 from sweyard_sandbox.tasks.formats.testing_commands import swe_bench_testing
 from sweyard_sandbox.tasks.task import Task
@@ -45,14 +45,7 @@ def _completed(row: dict[str, Any], label: str) -> dict[str, Any]:
     testing = swe_bench_testing(repository, str(row.get("version")))
     if testing is None or not row.get("test_patch") or not row.get("base_commit"):
         return row
-    script = build_eval_script(
-        testing,
-        repository=repository,
-        directory=WORKING_DIRECTORY,
-        base_commit=text_field(row, "base_commit", label),
-        test_patch=text_field(row, "test_patch", label),
-    )
-    return row | {"log_parser": testing.parser, "eval_type": "pass_and_fail", "eval_script": script}
+    return row | fields_of_testing(testing, row, label, directory=WORKING_DIRECTORY)
 
 
 def image_of(instance: str) -> str:

@@ -9,7 +9,7 @@ conda environment `testbed`. The row becomes one of swebench 5, so that its grad
 from typing import Any
 
 from sweyard_sandbox.errors import TaskFormatError
-from sweyard_sandbox.tasks.formats.eval_script import build_eval_script
+from sweyard_sandbox.tasks.formats.eval_script import fields_of_testing
 from sweyard_sandbox.tasks.formats.fields import text_field
 from sweyard_sandbox.tasks.formats.swe_bench import WORKING_DIRECTORY, swe_bench_task
 from sweyard_sandbox.tasks.formats.testing_commands import SWE_GYM
@@ -22,19 +22,7 @@ def swe_gym_task(row: dict[str, Any], number: int) -> Task:
     repository = text_field(row, "repo", label)
     if repository not in SWE_GYM:
         raise TaskFormatError(f"{label}: 'repo' {repository!r} is none of SWE-Gym's, so its test command is unknown")
-    testing = SWE_GYM[repository]
-    script = build_eval_script(
-        testing,
-        repository=repository,
-        directory=WORKING_DIRECTORY,
-        base_commit=text_field(row, "base_commit", label),
-        test_patch=text_field(row, "test_patch", label),
-    )
+    added = fields_of_testing(SWE_GYM[repository], row, label, directory=WORKING_DIRECTORY)
     instance = text_field(row, "instance_id", label)
-    added = {
-        "image": f"xingyaoww/sweb.eval.x86_64.{instance.lower().replace('__', '_s_')}:latest",
-        "log_parser": testing.parser,
-        "eval_type": "pass_and_fail",
-        "eval_script": script,
-    }
+    added["image"] = f"xingyaoww/sweb.eval.x86_64.{instance.lower().replace('__', '_s_')}:latest"
     return swe_bench_task(added | row, number)

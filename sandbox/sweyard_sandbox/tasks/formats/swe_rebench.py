@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from sweyard_sandbox.errors import TaskFormatError
-from sweyard_sandbox.tasks.formats.eval_script import CONDA, Testing, build_eval_script
+from sweyard_sandbox.tasks.formats.eval_script import CONDA, Testing, fields_of_testing
 from sweyard_sandbox.tasks.formats.fields import tests_field, text_field
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 from sweyard_sandbox.tasks.task import Task
@@ -36,19 +36,9 @@ def swe_rebench_task(row: dict[str, Any], number: int) -> Task:
         raise TaskFormatError(f"{label}: install_config.log_parser {parser!r} is none of swebench's; drop the row")
     repository = text_field(row, "repo", label)
     directory, setup = ("/testbed", CONDA) if row.get("docker_image") else (f"/{repository.rsplit('/', 1)[-1]}", ())
-    script = build_eval_script(
-        Testing(_command(config, label), parser),
-        repository=repository,
-        directory=directory,
-        base_commit=text_field(row, "base_commit", label),
-        test_patch=text_field(row, "test_patch", label),
-        setup=setup,
-    )
-    added = {
+    added = fields_of_testing(Testing(_command(config, label), parser), row, label, directory=directory, setup=setup)
+    added |= {
         "image": row.get("docker_image") or text_field(row, "image_name", label),
-        "log_parser": parser,
-        "eval_type": "pass_and_fail",
-        "eval_script": script,
         "version": str(row.get("version") or ""),
     }
     added |= {name: list(tests_field(row, name, label)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}

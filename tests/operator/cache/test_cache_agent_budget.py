@@ -1,0 +1,137 @@
+"""The disk of one node: what may be pulled beside what is there, and what goes for it, only of the agent's own."""
+
+from tests.operator.cache.fake_node import FakeNode, manifest, passes
+
+from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.protocol import Assignment, ImageState, PullFailure
+
+
+async def test_over_budget_only_own_unused_unwanted_images_go_also_after_a_restart() -> None:
+    node = FakeNode(Assignment(images=("old:1", "busy:1"), max_parallel_pulls=2), held={normalize("foreign:1")})
+    await passes(node.agent(), 3)
+    node.in_use = {normalize("busy:1")}
+    node.used = 100
+    node.assignment = Assignment(images=("new:1",), max_parallel_pulls=2, disk_budget_bytes=50)
+    said = await passes(node.agent(), 3)
+    assert node.removed == ["old:1"]
+    assert said.images["new:1"].reason is PullFailure.DISK_BUDGET
+
+
+async def test_what_sandboxes_brought_is_reported_and_over_budget_the_longest_unused_goes() -> None:
+    brought = [normalize(f"team/task:{number}") for number in range(3)]
+    node = FakeNode(
+        Assignment(images=(), max_parallel_pulls=1, families=("docker.io/team/task",), disk_budget_bytes=50),
+        held={*brought, "docker.io/team/task@sha256:1", normalize("foreign:1")},
+        used=10,
+    )
+    agent = node.agent()
+    for node.now, used in ((1.0, brought[1]), (2.0, brought[0]), (3.0, brought[2])):
+        node.in_use = {used}
+        said = await passes(agent, 1)
+    assert {image: one.state for image, one in said.images.items()} == dict.fromkeys(brought, ImageState.CACHED)
+    assert (node.removed, node.pulls) == ([], [])
+    node.used = 60
+    for node.now in (4.0, 20.0, 40.0):
+        await passes(agent, 3)
+    assert node.removed == [brought[1], brought[0]], "never the one in use, never a foreign one"
+
+
+async def test_a_pull_begins_only_where_its_bytes_fit_beside_all_that_is_under_way() -> None:
+    node = FakeNode(Assignment(images=("a:1", "b:1", "c:1"), max_parallel_pulls=3, disk_budget_bytes=100))
+    node.manifests = {
+        "a:1": manifest("a", base=10, a=10),
+        "b:1": manifest("b", b=20),
+        "c:1": manifest("c", base=10, c=1),
+    }
+    node.slow = {"a:1", "c:1"}
+    agent = node.agent()
+    said = await passes(agent, 4)
+    assert node.pulls == ["a:1", "c:1"], "60 for a, 3 for what c does not share with it; 60 more for b do not fit"
+    assert said.images["b:1"].reason is PullFailure.DISK_BUDGET
+    assert said.images["b:1"].num_bytes == 20
+    await agent.close()
+
+
+async def test_an_image_of_unknown_size_is_taken_for_large_but_a_small_budget_still_gets_filled() -> None:
+    images = tuple(f"i{number}:1" for number in range(6))
+    node = FakeNode(Assignment(images=images, max_parallel_pulls=6, disk_budget_bytes=100), slow=set(images))
+    agent = node.agent()
+    await passes(agent, 4)
+    assert node.pulls == list(images[:4])
+    await agent.close()
+
+
+async def test_for_what_is_needed_sooner_the_image_needed_last_goes_unless_it_is_in_use() -> None:
+    images = ("a:1", "b:1", "c:1")
+    node = FakeNode(Assignment(images=images, max_parallel_pulls=3, disk_budget_bytes=100))
+    agent = node.agent()
+    await passes(agent, 4)
+    node.now, node.used, node.in_use = 100.0, 100, {normalize("c:1")}
+    node.assignment = Assignment(images=("new:1", *images), max_parallel_pulls=3, disk_budget_bytes=100)
+    node.manifests["new:1"] = manifest("n", n=6)
+    await passes(agent, 4)
+    assert node.removed == ["b:1"]
+    node.now, node.used = 200.0, 75
+    await passes(agent, 4)
+    assert node.pulls[-1] == "new:1"
+    node.now = 300.0
+    await passes(agent, 4)
+    assert node.pulls.count("b:1") == 2, "there is room again"
+    node.now, node.used = 400.0, 100
+    await passes(agent, 4)
+    assert node.removed == ["b:1"], "below its budget a node evicts nothing"
+
+
+async def test_as_many_go_for_what_is_needed_sooner_as_pulls_may_begin_beside_each_other() -> None:
+    images = tuple(f"old{number}:1" for number in range(6))
+    node = FakeNode(Assignment(images=images, max_parallel_pulls=6))
+    agent = node.agent()
+    await passes(agent, 4)
+    new = tuple(f"new{number}:1" for number in range(3))
+    node.manifests = {image: manifest(image, **{image: 6}) for image in new}
+    node.now, node.used = 100.0, 60
+    node.assignment = Assignment(images=(*new, *images), max_parallel_pulls=2, disk_budget_bytes=60)
+    await passes(agent, 4)
+    assert node.removed == ["old5:1", "old4:1"], "each frees 20 bytes and a new one takes 18: two for two"
+
+
+async def test_what_is_needed_between_two_goes_only_for_the_sooner_one() -> None:
+    node = FakeNode(Assignment(images=("b:1",), max_parallel_pulls=2))
+    agent = node.agent()
+    await passes(agent, 4)
+    node.manifests = {image: manifest(image, **{image: 6}) for image in ("a:1", "c:1")}
+    node.now, node.used = 100.0, 30
+    node.assignment = Assignment(images=("a:1", "b:1", "c:1"), max_parallel_pulls=2, disk_budget_bytes=30)
+    await passes(agent, 4)
+    assert node.removed == ["b:1"]
+    node.now, node.used = 200.0, 30
+    await passes(agent, 4)
+    assert node.removed == ["b:1"], "nothing is needed later than c"
+
+
+async def test_room_for_all_that_is_missing_is_made_at_once_and_layers_that_stay_free_nothing() -> None:
+    old = tuple(f"t/old:{number}" for number in range(6))
+    node = FakeNode(Assignment(images=old, max_parallel_pulls=6))
+    node.manifests = {image: manifest(image, base=100, **{f"own{number}": 5}) for number, image in enumerate(old)}
+    agent = node.agent()
+    await passes(agent, 4)
+    new = ("t/new:0", "t/new:1")
+    node.manifests |= {image: manifest(image, **{f"new{number}": 5}) for number, image in enumerate(new)}
+    node.sizes = {normalize(image): 105 for image in old}
+    node.now, node.used = 100.0, 260
+    node.assignment = Assignment(images=new, max_parallel_pulls=2, disk_budget_bytes=260)
+    await passes(agent, 4)
+    assert node.removed == list(old[:3]), "30 bytes for both, 10 freed by each"
+
+
+async def test_evictions_wait_until_the_last_one_shows_in_the_figures() -> None:
+    node = FakeNode(Assignment(images=("a:1", "b:1"), max_parallel_pulls=2))
+    agent = node.agent()
+    await passes(agent, 4)
+    node.now, node.used = 100.0, 60
+    node.assignment = Assignment(images=(), max_parallel_pulls=2, disk_budget_bytes=50)
+    await passes(agent, 5)
+    assert len(node.removed) == 1
+    node.now = 116.0
+    await passes(agent, 1)
+    assert len(node.removed) == 2
