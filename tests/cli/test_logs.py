@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_cli.cluster.log_lines import LogLine, Reordering, merge, parse_line
-from sweyard_cli.cluster.logs import LogSource, in_order, sources_of, whole_lines
+from sweyard_cli.cluster.logs import Arrival, LogSource, in_order, sources_of, whole_lines
 from sweyard_cli.commands.logs import parse_parts, parse_since, print_lines
 from sweyard_cli.errors import UserError
 
@@ -46,10 +46,20 @@ def test_lines_that_come_late_by_less_than_the_wait_are_told_in_order(found: lis
 
 
 def test_what_is_followed_ends_with_the_last_log() -> None:
-    lines: queue.SimpleQueue[LogLine | None] = queue.SimpleQueue()
+    lines: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
     for each in (line(2), None, line(1, "b"), None):
         lines.put(each)
     assert [found.source for found in in_order(lines, 2)] == ["b", "a"]
+
+
+def test_a_log_that_breaks_off_is_told_when_the_others_have_ended() -> None:
+    lines: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+    for each in (UserError("the log of a cannot be read"), None, line(1, "b"), None):
+        lines.put(each)
+    told = in_order(lines, 2)
+    assert next(told).source == "b"
+    with pytest.raises(UserError, match="the log of a"):
+        next(told)
 
 
 def test_lines_are_whole_however_they_were_cut() -> None:

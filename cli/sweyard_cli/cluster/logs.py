@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import urllib3
 from kubernetes import client
 
 from sweyard_api.constants import GROUP, LABEL_COMPONENT, LABEL_POOL, LABEL_RUN, VERSION
@@ -16,6 +15,7 @@ from sweyard_api.kinds import TRAINING_RUN
 from sweyard_cli.cluster.connection import Connection
 from sweyard_cli.cluster.log_lines import LogLine, Reordering, merge, parse_line
 from sweyard_cli.cluster.sentences import told_plainly
+from sweyard_cli.errors import UserError
 
 _HOLD_SECONDS = 0.5
 _READ_SECONDS = 3600
@@ -102,16 +102,18 @@ class Logs:
         return merge([list(self._lines(source, follow=False)) for source in self._sources])
 
     def follow(self) -> Iterator[LogLine]:
-        """What there is and what comes, until every container has ended."""
-        lines: queue.SimpleQueue[LogLine | None] = queue.SimpleQueue()
+        """What there is and what comes, until every container has ended. Raises UserError then if a log broke off."""
+        lines: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
         for source in self._sources:
             threading.Thread(target=self._pump, args=(source, lines), daemon=True).start()
         return in_order(lines, len(self._sources))
 
-    def _pump(self, source: LogSource, lines: "queue.SimpleQueue[LogLine | None]") -> None:
+    def _pump(self, source: LogSource, lines: "queue.SimpleQueue[Arrival]") -> None:
         try:
             for line in self._lines(source, follow=True):
                 lines.put(line)
+        except UserError as error:
+            lines.put(error)
         finally:
             lines.put(None)
 
@@ -135,13 +137,15 @@ class Logs:
             except client.ApiException as error:
                 if error.status not in (400, 404):
                     raise
-            except urllib3.exceptions.ProtocolError:
-                return
 
 
-def in_order(lines: "queue.SimpleQueue[LogLine | None]", open_logs: int) -> Iterator[LogLine]:
-    """Lines of a queue by time, until as many None as logs have come."""
-    waiting = Reordering(_HOLD_SECONDS)
+Arrival = LogLine | UserError | None
+"""A line, why a log broke off, or that a log is over."""
+
+
+def in_order(lines: "queue.SimpleQueue[Arrival]", open_logs: int) -> Iterator[LogLine]:
+    """Lines of a queue by time, until as many None as logs have come. Raises the first error of the queue then."""
+    waiting, broken = Reordering(_HOLD_SECONDS), None
     while open_logs:
         try:
             line = lines.get(timeout=_HOLD_SECONDS / 2)
@@ -150,10 +154,14 @@ def in_order(lines: "queue.SimpleQueue[LogLine | None]", open_logs: int) -> Iter
         else:
             if line is None:
                 open_logs -= 1
+            elif isinstance(line, UserError):
+                broken = broken or line
             else:
                 waiting.take(line, time.monotonic())
         yield from waiting.due(time.monotonic())
     yield from waiting.due(float("inf"))
+    if broken is not None:
+        raise broken
 
 
 def whole_lines(chunks: Iterator[bytes]) -> Iterator[str]:

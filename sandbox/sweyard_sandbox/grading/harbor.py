@@ -121,7 +121,7 @@ async def _run_tests(task: Task, sandbox: Sandbox, timeout_seconds: float) -> Re
     await _demand(sandbox, f"rm -rf /tests /logs\nmkdir -p -m 755 {REWARDS}", "the grader's folders")
     await _put(sandbox, "/tests", task.grading["tests"])
     return await sandbox.run(
-        "bash /tests/test.sh", timeout_seconds=timeout_seconds, env=task.grading.get("environment") or None
+        "bash /tests/test.sh", timeout_seconds=timeout_seconds, env=task.grading.get("environment")
     )
 
 
