@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
 from sweyard_operator.contact import Contact
-from sweyard_operator.errors import NotFoundError, UnreachableError, api_error
+from sweyard_operator.errors import OUTAGES, NotFoundError, UnreachableError, api_error
 from sweyard_operator.plan.plan import Deletion, Patch
 from sweyard_operator.resources import Manifest, Resource, name_of, namespace_of, resource_of
 from sweyard_operator.transport import Response, Transport
@@ -110,14 +110,18 @@ class Cluster:
         stream = self._transport.stream(
             resource.path(namespace), params=params, idle_timeout_seconds=_WATCH_IDLE_SECONDS
         )
-        async for line in stream:
-            self.contact.heard(None)
-            if not line:
-                continue
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                raise api_error(int(event["object"].get("code", 500)), json.dumps(event["object"]).encode(), {})
-            yield WatchEvent(event["type"], event["object"])
+        try:
+            async for line in stream:
+                self.contact.heard(None)
+                if not line:
+                    continue
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise api_error(int(event["object"].get("code", 500)), json.dumps(event["object"]).encode(), {})
+                yield WatchEvent(event["type"], event["object"])
+        except OUTAGES as error:
+            self.contact.failed(error)
+            raise
 
     async def create(self, manifest: Manifest) -> Manifest:
         """POST. Raises AlreadyExistsError, ForbiddenError, InvalidError."""
@@ -187,9 +191,13 @@ class Cluster:
         content_type: str = "application/json",
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        reply = await self._retrying(method, path, params or {}, data, content_type)
-        if reply.status >= 400:
-            raise api_error(reply.status, reply.body, reply.headers)
+        try:
+            reply = await self._retrying(method, path, params or {}, data, content_type)
+            if reply.status >= 400:
+                raise api_error(reply.status, reply.body, reply.headers)
+        except OUTAGES as error:
+            self.contact.failed(error)
+            raise
         answer: dict[str, Any] = json.loads(reply.body)
         return answer
 
@@ -206,7 +214,7 @@ class Cluster:
                 if is_last:
                     raise
             else:
-                self.contact.heard(reply.headers.get("Date"))
+                self.contact.heard(reply.headers.get("Date"), serves=reply.status not in _RETRIED)
                 if reply.status not in _RETRIED or is_last:
                     return reply
                 retry_after = reply.headers.get("Retry-After", "")

@@ -1,6 +1,7 @@
 """What can go wrong between the operator and the API server, as types."""
 
 import json
+import logging
 from collections.abc import Mapping
 
 
@@ -71,6 +72,15 @@ class UnreachableError(OperatorError):
 
 class StreamDeadError(OperatorError):
     """A watch said nothing, not even a bookmark, for longer than a live one can."""
+
+
+OUTAGES = (UnreachableError, ServerError, TooManyRequestsError)
+"""No fault of the request: all others fail as well."""
+
+
+def log_level(error: BaseException) -> int:
+    """At which whoever meets it logs it: outages are told once for all, by `Contact`."""
+    return logging.DEBUG if isinstance(error, OUTAGES) else logging.WARNING
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from sweyard_operator.cluster import Cluster, WatchEvent
-from sweyard_operator.errors import ApiError, GoneError, OperatorError, StreamDeadError
+from sweyard_operator.errors import ApiError, GoneError, OperatorError, StreamDeadError, log_level
 from sweyard_operator.resources import Manifest, Resource, labels_of, name_of, namespace_of
 from sweyard_operator.slim import slim
 
@@ -84,12 +84,10 @@ class Informer:
             except (GoneError, StreamDeadError) as error:
                 logger.info("watch of %s: %s; listing again", self.resource.plural, error)
                 self._resource_version = None
-            except ApiError as error:
-                logger.warning("cannot watch %s: %s", self.resource.plural, error)
-                self._resource_version = None
-                await asyncio.sleep(_RETRY_SECONDS)
             except OperatorError as error:
-                logger.warning("watch of %s broke: %s", self.resource.plural, error)
+                logger.log(log_level(error), "cannot watch %s: %s", self.resource.plural, error)
+                if isinstance(error, ApiError):
+                    self._resource_version = None
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _list(self) -> None:

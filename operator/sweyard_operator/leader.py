@@ -16,6 +16,7 @@ from sweyard_operator.errors import (
     NotFoundError,
     OperatorError,
     UnreachableError,
+    log_level,
 )
 from sweyard_operator.resources import LEASES, Manifest
 
@@ -45,7 +46,7 @@ class LeaderLease:
             try:
                 lease = await self._get_or_create()
             except (ApiError, UnreachableError) as error:
-                logger.warning("leader Lease not read: %r", error)
+                logger.log(log_level(error), "leader Lease not read: %r", error)
                 await asyncio.sleep(self._duration_seconds / 5)
                 continue
             spec = lease["spec"]
@@ -75,7 +76,7 @@ class LeaderLease:
                     if await self._take(lease):
                         renewed_at, pause_seconds = loop.time(), self._duration_seconds / 3
             except (ApiError, UnreachableError, TimeoutError) as error:
-                logger.warning("leader Lease not renewed: %r", error)
+                logger.log(log_level(error), "leader Lease not renewed: %r", error)
             if loop.time() >= renewed_at + self._duration_seconds:
                 raise LeadershipLostError(f"no renewal for {self._duration_seconds} s")
 

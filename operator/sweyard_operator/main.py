@@ -13,7 +13,7 @@ from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.context import Controller, Operator
 from sweyard_operator.credentials import load_credentials
-from sweyard_operator.errors import ApiError, UnreachableError
+from sweyard_operator.errors import ApiError, NotFoundError, UnreachableError, log_level
 from sweyard_operator.execute import Executor
 from sweyard_operator.http_endpoints import start_endpoints
 from sweyard_operator.kopf_watches import watch_kinds
@@ -138,10 +138,17 @@ async def _wait_for_kinds(cluster: Cluster, controllers: Iterable[Controller]) -
     wanted = {controller.resource.plural for controller in controllers}
     while True:
         try:
-            missing = wanted - await cluster.served_plurals(API_VERSION)
-        except (ApiError, UnreachableError):
-            missing = wanted
-        if not missing:
-            return
-        logger.info("waiting for the CRDs of %s; install them with the chart", ", ".join(sorted(missing)))
+            missing = wanted - await _served_plurals(cluster)
+            if not missing:
+                return
+            logger.info("waiting for the CRDs of %s; install them with the chart", ", ".join(sorted(missing)))
+        except (ApiError, UnreachableError) as error:
+            logger.log(log_level(error), "cannot ask which kinds are served: %s", error)
         await asyncio.sleep(_CRD_POLL_SECONDS)
+
+
+async def _served_plurals(cluster: Cluster) -> set[str]:
+    try:
+        return await cluster.served_plurals(API_VERSION)
+    except NotFoundError:
+        return set()

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 
 from sweyard_operator.context import Operator
-from sweyard_operator.errors import OperatorError
+from sweyard_operator.errors import OperatorError, log_level
 from sweyard_operator.resources import Resource, name_of, namespace_of
 from sweyard_operator.work_queue import Key
 
@@ -26,7 +26,7 @@ async def _enqueue_all(operator: Operator, resource: Resource, namespace: str | 
     try:
         items, _ = await operator.cluster.list(resource, namespace)
     except OperatorError as error:
-        logger.warning("cannot list %s: %s", resource.plural, error)
+        logger.log(log_level(error), "cannot list %s: %s", resource.plural, error)
         return
     for item in items:
         operator.queue.add(Key(resource.kind, namespace_of(item) or "", name_of(item)))

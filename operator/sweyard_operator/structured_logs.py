@@ -24,8 +24,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def setup_logging(level: int = logging.INFO) -> None:
-    """Send all logs through the formatter; kopf's own only from warnings on."""
+    """Send all logs through the formatter; kopf's own only from warnings on, its failed requests not at all: they are
+    three of many that fail with an API server, which `Contact` tells once for all."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kopf._cogs.clients.api").setLevel(logging.CRITICAL)

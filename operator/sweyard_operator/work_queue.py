@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from sweyard_operator.errors import log_level
 from sweyard_operator.own_time import OwnTime
 
 logger = logging.getLogger(__name__)
@@ -114,7 +115,9 @@ class WorkQueue:
         else:
             self._failures[key] = self._failures.get(key, 0) + 1
             delay = self._backoff_seconds(self._failures[key])
-            logger.warning("pass failed, again in %.1f s", delay, exc_info=error, extra={"object": str(key)})
+            logger.log(
+                log_level(error), "pass failed, again in %.1f s", delay, exc_info=error, extra={"object": str(key)}
+            )
             wishes = [delay]
         if wishes:
             self.add(key, min(wishes))
