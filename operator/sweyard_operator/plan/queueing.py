@@ -3,6 +3,8 @@
 The run's Workload is its place in the queue. It goes with the rest when the run is suspended, over, or waits for nodes.
 """
 
+from dataclasses import replace
+
 from sweyard_operator.build.workload import build_workload
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
@@ -20,16 +22,8 @@ from sweyard_operator.plan.progressing import Obstacle, find_obstacle
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.run_children import plan_children
 from sweyard_operator.plan.run_pass import RunPass
-from sweyard_operator.plan.run_status import (
-    build_status,
-    not_suspended,
-    transition_events,
-    unfinished_conditions,
-)
+from sweyard_operator.plan.waiting import POLL_SECONDS, nothing_held, plan_waiting, recorded_failures
 from sweyard_operator.resources import WORKLOADS, Manifest
-
-POLL_SECONDS = 10.0
-"""Kueue's word is read, not watched."""
 
 
 def queue_name(snapshot: RunSnapshot) -> str | None:
@@ -72,33 +66,18 @@ def _why(workload: Manifest | None) -> str:
 
 
 def _waiting(work: RunPass, deeds: Plan, message: str, obstacle: Obstacle | None = None) -> Plan:
-    stages = (ConditionType.SANDBOXES_READY, ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY)
     progressing = Condition(ConditionType.PROGRESSING, "True", Reason.QUEUED, f"Pending: {message}")
     if obstacle is not None:
         progressing = Condition(ConditionType.PROGRESSING, "False", *obstacle)
-    conditions = [
-        *(Condition(kind, "False", Reason.QUEUED, "made once Kueue has admitted the run") for kind in stages),
+    return plan_waiting(
+        work,
+        nothing_held(Reason.QUEUED, "made once Kueue has admitted the run"),
         progressing,
-        *unfinished_conditions(),
-        not_suspended(),
         Condition(ConditionType.ADMITTED, "False", Reason.QUEUED, message),
-    ]
-    status = build_status(
-        work.snapshot,
-        phase="Pending",
-        conditions=conditions,
-        ledger=work.ledger,
-        total_steps=work.total_steps,
-        now=work.now,
+        # Kueue's word is read, not watched.
+        deeds=replace(deeds, requeue_after_seconds=POLL_SECONDS),
         start=None,  # the deadline begins anew with each admission
-    )
-    return Plan(
-        delete=deeds.delete,
-        patch=deeds.patch,
-        create=deeds.create,
-        status=status,
-        events=transition_events(work.snapshot, conditions[-1:]),
-        requeue_after_seconds=POLL_SECONDS,
+        placement_failures=recorded_failures(work.snapshot),
     )
 
 

@@ -9,8 +9,7 @@ from sweyard_operator.plan.plan import Plan
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ledger
 from sweyard_operator.plan.run_status import build_status, transition_events, unfinished_conditions
-
-_POLL_SECONDS = 10.0
+from sweyard_operator.plan.waiting import POLL_SECONDS, nothing_held
 
 
 def plan_suspended(snapshot: RunSnapshot, ledger: Ledger, total_steps: int, now: datetime) -> Plan:
@@ -30,20 +29,18 @@ def plan_suspended(snapshot: RunSnapshot, ledger: Ledger, total_steps: int, now:
         delete=going.deletions,
         events=transition_events(snapshot, conditions),
         status=status,
-        requeue_after_seconds=None if going.is_done else _POLL_SECONDS,
+        requeue_after_seconds=None if going.is_done else POLL_SECONDS,
     )
 
 
 def _conditions(is_done: bool, waiting: str) -> list[Condition]:
-    stages = (ConditionType.SANDBOXES_READY, ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY)
-    released = [Condition(kind, "False", Reason.SUSPENDED, "the run is suspended") for kind in stages]
     if is_done:
         message = "everything but the volume is released; set spec.suspend to false to go on from the last checkpoint"
         reason = Reason.SUSPENDED
     else:
         message, reason = waiting, Reason.SUSPENDING
     return [
-        *released,
+        *nothing_held(Reason.SUSPENDED, "the run is suspended"),
         Condition(ConditionType.PROGRESSING, "False", Reason.SUSPENDED, "spec.suspend is set"),
         *unfinished_conditions(),
         Condition(ConditionType.SUSPENDED, "True" if is_done else "False", reason, message),

@@ -54,16 +54,9 @@ from sweyard_operator.plan.run_status import (
 from sweyard_operator.plan.stages import plan_images, plan_sandboxes
 from sweyard_operator.plan.suspend import plan_suspended
 from sweyard_operator.plan.trainer import plan_trainer
-from sweyard_operator.plan.unplaced import (
-    plan_giving_up,
-    plan_unplaced,
-    recorded_failures,
-    seconds_to_placement_deadline,
-)
+from sweyard_operator.plan.unplaced import plan_giving_up, plan_unplaced, seconds_to_placement_deadline
+from sweyard_operator.plan.waiting import POLL_SECONDS, recorded_failures
 from sweyard_operator.resources import CONFIG_MAPS, SERVICES, Manifest
-
-_POLL_SECONDS = 10.0
-"""While something is awaited: events of pods are read, not watched."""
 
 
 def plan_training_run(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> Plan:
@@ -196,7 +189,7 @@ def _requeue_after_seconds(work: RunPass, *, is_steady: bool) -> float | None:
     if isinstance(work.gang, Waiting):
         moments.append(work.gang.until)
     if not is_steady or queue_name(work.snapshot) is not None:
-        moments.append(work.now + timedelta(seconds=_POLL_SECONDS))
+        moments.append(work.now + timedelta(seconds=POLL_SECONDS))
     return min(((moment - work.now).total_seconds() for moment in moments if moment is not None), default=None)
 
 

@@ -5,39 +5,26 @@ Pauses grow, and differ from run to run, so that two runs that took half of what
 """
 
 import hashlib
-from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
-from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pod_troubles import summarize_troubles
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Running, Start
 from sweyard_operator.plan.run_pass import RunPass
-from sweyard_operator.plan.run_status import (
-    build_status,
-    kept_conditions,
-    not_suspended,
-    transition_events,
-    unfinished_conditions,
-)
+from sweyard_operator.plan.run_status import kept_conditions
 from sweyard_operator.plan.stages import pool_unplaced_since
+from sweyard_operator.plan.waiting import POLL_SECONDS, nothing_held, pending_status, plan_waiting, recorded_failures
 from sweyard_operator.resources import PODS
 
 _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 900.0
-_POLL_SECONDS = 10.0
 _GRACE_SECONDS = 10
 """For pods of a gang that never was whole: they have nothing to save, and wait for each other until they are told."""
-
-
-def recorded_failures(snapshot: RunSnapshot) -> int:
-    """Tries in vain, one after the other, as the status shows them."""
-    return int(snapshot.status.get("placementFailures") or 0)
 
 
 def seconds_to_placement_deadline(work: RunPass) -> float | None:
@@ -73,7 +60,7 @@ def plan_giving_up(work: RunPass) -> Plan:
         f"not all pods were placed within placementDeadlineSeconds ({work.run.config.placement_deadline_seconds}), so "
         f"nothing is held until {again_at:%H:%M:%S} UTC: {_what_waits(work)}"
     )
-    return _waiting(work, message, failures, requeue_after_seconds=0.0)
+    return _waiting(work, Plan(requeue_after_seconds=0.0), message, failures)
 
 
 def _what_waits(work: RunPass) -> str:
@@ -100,10 +87,10 @@ def plan_unplaced(work: RunPass) -> Plan | None:
     again_in = (parse_time(condition["lastTransitionTime"]) + pause - work.now).total_seconds()
     going = plan_letting_go(work.snapshot, work.ledger)
     if not going.is_done:
-        deletions = going.deletions or _hurry(work)
-        return _waiting(work, condition["message"], failures, deletions, requeue_after_seconds=_POLL_SECONDS)
+        deeds = Plan(delete=going.deletions or _hurry(work), requeue_after_seconds=POLL_SECONDS)
+        return _waiting(work, deeds, condition["message"], failures)
     if again_in > 0:
-        return _waiting(work, condition["message"], failures, requeue_after_seconds=again_in)
+        return _waiting(work, Plan(requeue_after_seconds=again_in), condition["message"], failures)
     return _plan_again(work, failures)
 
 
@@ -125,45 +112,25 @@ def _plan_again(work: RunPass, failures: int) -> Plan:
         ConditionType.PROGRESSING, "True", Reason.STARTING, f"Pending: placed anew, after {failures} tries"
     )
     conditions = [one for one in kept_conditions(work.snapshot, [again]) if one.type != ConditionType.UNPLACED]
-    return Plan(status=_status(work, conditions, failures), requeue_after_seconds=0.0)
+    status = pending_status(work, conditions, start=_start(work), placement_failures=failures)
+    return Plan(status=status, requeue_after_seconds=0.0)
 
 
-def _waiting(
-    work: RunPass,
-    message: str,
-    failures: int,
-    deletions: tuple[Deletion, ...] = (),
-    *,
-    requeue_after_seconds: float,
-) -> Plan:
+def _waiting(work: RunPass, deeds: Plan, message: str, failures: int) -> Plan:
     reason = Reason.PLACEMENT_DEADLINE
-    stages = (ConditionType.SANDBOXES_READY, ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY)
-    conditions = [
-        *(Condition(kind, "False", Reason.RELEASED, "let go until all pods can be placed") for kind in stages),
+    return plan_waiting(
+        work,
+        nothing_held(Reason.RELEASED, "let go until all pods can be placed"),
         Condition(ConditionType.PROGRESSING, "False", reason, message),
-        *unfinished_conditions(),
-        not_suspended(),
         Condition(ConditionType.UNPLACED, "True", reason, message),
-    ]
-    return Plan(
-        delete=deletions,
-        events=transition_events(work.snapshot, conditions[-1:]),
-        status=_status(work, conditions, failures),
-        requeue_after_seconds=requeue_after_seconds,
-    )
-
-
-def _status(work: RunPass, conditions: Sequence[Condition], failures: int) -> dict[str, object]:
-    return build_status(
-        work.snapshot,
-        phase="Pending",
-        conditions=conditions,
-        ledger=work.ledger,
-        total_steps=work.total_steps,
-        now=work.now,
-        start=work.snapshot.time("startTime") or work.now,
+        deeds=deeds,
+        start=_start(work),
         placement_failures=failures,
     )
+
+
+def _start(work: RunPass) -> datetime:
+    return work.snapshot.time("startTime") or work.now
 
 
 def pause_seconds(uid: str, failures: int) -> float:

@@ -85,6 +85,12 @@ def test_its_workload_counts_every_pod_of_the_run(queued: RunWorld) -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainingRun", "run-uid", True)
 
 
+def test_tries_in_vain_to_be_placed_are_not_forgotten_in_the_queue(queued: RunWorld) -> None:
+    queued.run["status"]["placementFailures"] = 2
+    queued.step()
+    assert queued.run["status"]["placementFailures"] == 2
+
+
 def test_kueues_own_words_say_why_it_waits(queued: RunWorld) -> None:
     words = "couldn't assign flavors to pod set trainer: insufficient quota for nvidia.com/gpu in flavor default"
     queued.say_of_workload(QuotaReserved=("False", "Pending", words))
