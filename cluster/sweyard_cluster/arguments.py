@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     size.add_argument("--control-plane-only", action="store_true", help="no nodes; needs no root")
     up.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="simulated nodes, by KWOK (default: 0)")
     up.add_argument("--audit", action="store_true", help="the API server writes an audit log of every request")
+    up.add_argument("--gangs", action="store_true", help="PodGroups (alpha): the scheduler places their pods whole")
 
     down = commands.add_parser("down", parents=[named], help="remove a cluster and all that it made")
     down.add_argument(

@@ -21,7 +21,7 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
     nodes = 0 if arguments.control_plane_only else 1 if arguments.nodes is None else arguments.nodes
     if nodes < 1 and not arguments.control_plane_only:
         raise ClusterError(f"--nodes {nodes} must be 1 or more; for no nodes at all use --control-plane-only")
-    spec = lifecycle.up(tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit)
+    spec = lifecycle.up(tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit, arguments.gangs)
     tool.progress.say(f"Cluster {spec.name} is up: {spec.api_url}")
     tool.progress.hint(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
     tool.progress.hint(f"       {tool.binaries.path('kubectl')} get nodes")

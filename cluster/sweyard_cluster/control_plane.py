@@ -22,6 +22,7 @@ PATIENT_NODE_MONITOR = ("--node-monitor-period=600s", "--node-monitor-grace-peri
 BRISK_CLIENT = ("--kube-api-qps=200", "--kube-api-burst=400")
 # Simulated nodes exist to load the API server with hundreds of pods a second.
 FAST_CLIENT = ("--kube-api-qps=5000", "--kube-api-burst=10000")
+GANGS = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, omitStages: [RequestReceived]}]\n"
 
 
@@ -128,6 +129,8 @@ def apiserver_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> l
         command += [f"--advertise-address={spec.addresses.host}"]
     if spec.fake_nodes:
         command += ["--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"]
+    if spec.gangs:
+        command += [GANGS, "--runtime-config=scheduling.k8s.io/v1alpha2=true"]
     if spec.audit:
         command += [f"--audit-policy-file={paths.root}/audit-policy.yaml", f"--audit-log-path={paths.logs}/audit.log"]
     return command
@@ -155,5 +158,6 @@ def scheduler_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> l
         f"--kubeconfig={paths.root}/scheduler.kubeconfig",
         "--secure-port=0",
         "--leader-elect=false",
+        *([GANGS] if spec.gangs else []),
         *(FAST_CLIENT if spec.fake_nodes else BRISK_CLIENT),
     ]

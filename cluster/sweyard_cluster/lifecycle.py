@@ -84,7 +84,7 @@ class Parts:
         return [self.node(index) for index in range(1, self.spec.nodes + 1)]
 
 
-def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = False) -> ClusterSpec:
+def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = False, gangs: bool = False) -> ClusterSpec:
     """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only."""
     check_request(name, nodes, fake_nodes)
     if nodes:
@@ -96,8 +96,8 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
     paths = tool.cache.cluster(name)
     with exclusive(paths.lock):
         existing = read_spec(paths.spec)
-        spec = grown(existing, nodes, fake_nodes, audit) if existing else None
-        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit)
+        spec = grown(existing, nodes, fake_nodes, audit, gangs) if existing else None
+        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs)
         write_spec(paths.spec, spec)
         tool.processes(paths).stop_strays()
         bring_up(tool, spec)

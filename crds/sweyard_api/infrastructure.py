@@ -112,6 +112,10 @@ class Trainer(PodOptions):
 
     replicas: Annotated[int, Field(ge=1, le=1_024)] = 1
     """Pods of the gang."""
+    pod_group: bool = False
+    """Have the scheduler find places for all pods at once or bind none: a PodGroup of Kubernetes, alpha in 1.36, where
+    API server and scheduler run with GenericWorkload and GangScheduling. Otherwise pods that cannot all be placed hold
+    what they have until placementDeadlineSeconds."""
     processes_per_replica: Annotated[int, Field(ge=1, le=16)] = 1
     """Ranks in each pod, one per GPU; on CPUs ranks talk over gloo."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -152,13 +152,12 @@ def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusa
     reason = "Invalid"
     if isinstance(error, ForbiddenError):
         reason = "QuotaExceeded" if error.is_quota else "Forbidden"
-    return Refusal(name_of(manifest), reason, error.message)
+    return Refusal(str(manifest["kind"]), name_of(manifest), reason, error.message)
 
 
 def _not_served(manifest: Manifest) -> Refusal:
-    return Refusal(
-        name_of(manifest), "NotServed", f"this cluster knows no {manifest['kind']} of {manifest['apiVersion']}"
-    )
+    kind, api_version = str(manifest["kind"]), manifest["apiVersion"]
+    return Refusal(kind, name_of(manifest), "NotServed", f"this cluster knows no {kind} of {api_version}")
 
 
 def _digest(manifest: Manifest) -> str:

@@ -14,6 +14,7 @@ from sweyard_api.constants import (
     trainer_job_name,
     trainer_name,
 )
+from sweyard_operator.build.pod_group import build_scheduling_group
 from sweyard_operator.build.pod_template import (
     CONFIG_FILE,
     CONTAINER_PREPARE,
@@ -95,6 +96,7 @@ def _build_shape(run: RunContext, settings: RunSettings, attempt: int, gateway_i
             "restartPolicy": "Never",
             "subdomain": trainer_name(run.name),
             "terminationGracePeriodSeconds": TERMINATION_GRACE_PERIOD_SECONDS,
+            **build_scheduling_group(run),
         },
         container={
             "name": CONTAINER_TRAINER,

@@ -33,6 +33,7 @@ from sweyard_operator.resources import (
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
     PODS,
     ROLE_BINDINGS,
     ROLLOUT_POOLS,
@@ -94,6 +95,11 @@ async def observe_training_run(
         queued = await observe_workload(cluster, namespace, name, priority_class=priority_class)
         if queued.workload is not None:
             children[WORKLOADS, name] = queued.workload
+    if (spec.get("trainer") or {}).get("podGroup"):
+        # Read, since few clusters serve the kind and a watch would need all to.
+        group = await cluster.find(POD_GROUPS, namespace, trainer_name(name))
+        if group is not None:
+            children[POD_GROUPS, trainer_name(name)] = group
     has_begun = (CONFIG_MAPS, config_map_name(name)) in children and bool(jobs)
     return RunSnapshot(
         run=run,

@@ -66,6 +66,8 @@ class Plan:
 class Refusal:
     """The API server said no to one child, for good until something changes."""
 
+    kind: str
+    """Of the child."""
     name: str
     """Name of the child."""
     reason: str

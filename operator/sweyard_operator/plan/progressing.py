@@ -9,12 +9,20 @@ from sweyard_operator.plan.progress import silent_since
 from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
 from sweyard_operator.plan.stage import Stage
+from sweyard_operator.resources import POD_GROUPS, WORKLOADS
 
 Obstacle = tuple[Reason, str]
 """What is in the way, in a word and in a sentence."""
 
 _REFUSALS = {"QuotaExceeded": Reason.QUOTA_EXCEEDED, "Forbidden": Reason.FORBIDDEN, "Invalid": Reason.REFUSED}
-_WITHOUT_KUEUE = "install Kueue, or suspend the run and take its queueName away"
+_NOT_SERVED = {
+    WORKLOADS.kind: (Reason.QUEUE_MISSING, "install Kueue, or suspend the run and take its queueName away"),
+    POD_GROUPS.kind: (
+        Reason.POD_GROUP_MISSING,
+        "start API server and scheduler with GenericWorkload and GangScheduling, or make the run anew without "
+        "trainer.podGroup",
+    ),
+}
 
 
 def plan_progressing(
@@ -49,7 +57,8 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
     if snapshot.refusals:
         refusal = snapshot.refusals[0]
         if refusal.reason == "NotServed":
-            return Reason.QUEUE_MISSING, f"{refusal.message}: {_WITHOUT_KUEUE}"
+            reason, remedy = _NOT_SERVED.get(refusal.kind, (Reason.REFUSED, "install the chart again"))
+            return reason, f"{refusal.message}: {remedy}"
         return _REFUSALS.get(refusal.reason, Reason.REFUSED), f"{refusal.name}: {refusal.message}"
     return None
 

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     NAME_CONFLICT = "NameConflict"
     QUEUE_MISSING = "QueueMissing"
+    POD_GROUP_MISSING = "PodGroupMissing"
     QUOTA_EXCEEDED = "QuotaExceeded"
     FORBIDDEN = "Forbidden"
     REFUSED = "Refused"

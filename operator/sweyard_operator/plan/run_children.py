@@ -10,6 +10,7 @@ from sweyard_operator.build.engine import build_engine_service, build_engines
 from sweyard_operator.build.gateway import build_gateway, build_gateway_service
 from sweyard_operator.build.image_cache import build_image_cache
 from sweyard_operator.build.network_policies import build_network_policies
+from sweyard_operator.build.pod_group import build_pod_group
 from sweyard_operator.build.rollout_pool import build_rollout_pool
 from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, RunSettings
 from sweyard_operator.build.service_account import build_role_bindings, build_service_account
@@ -55,6 +56,7 @@ def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool
         *build_network_policies(run, settings),
         *build_disruption_budgets(run),
         build_trainer_service(run),
+        build_pod_group(run),
         build_engine_service(run) if run.has_engines else None,
         build_gateway_service(run) if run.has_gateway else None,
         build_image_cache(run),

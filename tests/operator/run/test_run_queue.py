@@ -214,7 +214,8 @@ def test_a_run_without_its_data_does_not_line_up(make_world: Make) -> None:
 
 def test_a_cluster_without_kueue_is_told(make_world: Make) -> None:
     world = make_world(queueName="team")
-    world.refusals = (Refusal("demo", "NotServed", "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"),)
+    words = "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"
+    world.refusals = (Refusal("Workload", "demo", "NotServed", words),)
     world.step()
     progressing = world.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "QueueMissing")

@@ -255,7 +255,8 @@ def test_foreign_job_of_the_trainers_name_is_a_conflict(make_world: Make) -> Non
 
 def test_refusals_are_told_in_the_api_servers_words(make_world: Make) -> None:
     world = make_world()
-    world.refusals = (Refusal("demo", "QuotaExceeded", "exceeded quota: small, requested: requests.storage=2Gi"),)
+    words = "exceeded quota: small, requested: requests.storage=2Gi"
+    world.refusals = (Refusal("PersistentVolumeClaim", "demo", "QuotaExceeded", words),)
     world.settle()
     progressing = world.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "QuotaExceeded")
