@@ -12,7 +12,7 @@ from sweyard_api.training_run import TrainerStatus
 logger = logging.getLogger(__name__)
 
 FILE_INTERVAL_SECONDS = 0.5
-STATUS_INTERVAL_SECONDS = 5.0
+STATUS_INTERVAL_SECONDS = 10.0
 
 
 class StatusSink(Protocol):
