@@ -9,11 +9,8 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from xml.etree import ElementTree
+from collections.abc import Callable
 
 from benchmarks.prove.report import Section, write_section
 
@@ -74,26 +71,7 @@ def prove_kills() -> None:
 
 def prove_faults() -> None:
     """One fault in each of a dozen runs on a real cluster, a drain, and stories on an API server that lies."""
-    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/operator/run/test_run_chaos.py")
-    files = ("tests/e2e/test_fault_matrix.py", "tests/e2e/test_drain.py")
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = ["pytest", "-p", "tests.strict_skips", "-v", "-s", "-m", "slow", f"--junitxml={report}", *files]
-        failed = subprocess.run([sys.executable, "-m", *command]).returncode
-        lines = ["| fault | outcome | attempts | restarts | seconds |", "|---|---|---|---|---|", *read_rows(report)]
-    write_section(Section("Faults", "python -m benchmarks.prove faults", lines))
-    if failed:
-        raise subprocess.CalledProcessError(failed, command)
-
-
-def read_rows(report: Path) -> Iterator[str]:
-    """Of a JUnit report: a line of a table for each test, also for those that failed."""
-    for case in ElementTree.parse(report).iter("testcase"):
-        told = {one.get("name"): one.get("value") for one in case.iter("property")}
-        is_bad = case.find("failure") is not None or case.find("error") is not None
-        name = str(case.get("name")).partition("[")[2].rstrip("]") or str(case.get("name"))
-        counts = f"{told.get('attempts', '')} | {told.get('restarts', '')}"
-        yield f"| {name} | {'failed' if is_bad else 'as undisturbed'} | {counts} | {float(case.get('time', 0)):.0f} |"
+    _run("benchmarks.prove.faults")
 
 
 def prove_lives() -> None:

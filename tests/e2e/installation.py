@@ -1,13 +1,16 @@
 """An installed sweyard in a test's hands."""
 
+import contextlib
 import json
 import os
 import signal
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats
 
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
@@ -107,10 +110,12 @@ class Installation:
         logs = self.kubectl("-n", namespace, "logs", "-l", selector, "--all-containers", "--tail=15", "--prefix")
         return f"{self.kubectl('-n', namespace, 'get', 'pods', '-o', 'wide')}\n{logs}"
 
-    def kill(self, namespace: str, component: str, command: str) -> None:
-        """kill -9 for processes of a component's pods whose command line holds `command`, from outside of the pods."""
+    def kill(self, namespace: str, component: str, command: str, pod_prefix: str = "") -> None:
+        """kill -9 for processes of a component's pods (of those whose name begins so) whose command line holds
+        `command`, from outside of the pods."""
         pods = self.get(namespace, "pods")["items"]
-        uids = [pod["metadata"]["uid"] for pod in pods if _component(pod) == component]
+        mine = [pod for pod in pods if _component(pod) == component]
+        uids = [pod["metadata"]["uid"] for pod in mine if pod["metadata"]["name"].startswith(pod_prefix)]
         victims = [pid for pid in _processes(command) if any(uid in _cgroup(pid) for uid in uids)]
         if not victims:
             raise AssertionError(f"no process {command!r} in {uids}")
@@ -120,6 +125,22 @@ class Installation:
     def kill_daemons(self, *programs: str) -> None:
         """kill -9 for programs of the cluster itself, such as etcd or kubelet, and start again what is then not there
         some seconds later, as whoever keeps a node does."""
+        for pid in self._daemons(*programs):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(DOWN_SECONDS)
+        lifecycle.up(self._cluster.tool, self._cluster.name, 1)
+
+    @contextlib.contextmanager
+    def silent_kubelet(self) -> Iterator[None]:
+        """It says and does nothing meanwhile; its pods go on."""
+        (kubelet,) = self._daemons("kubelet")
+        os.kill(kubelet, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(kubelet, signal.SIGCONT)
+
+    def _daemons(self, *programs: str) -> list[int]:
         home, found = str(self._cluster.tool.cache.cluster(self._cluster.name).root), []
         for pid in _processes(home):
             program = _read(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
@@ -127,10 +148,38 @@ class Installation:
                 found.append(pid)
         if not found:
             raise AssertionError(f"no process of {', '.join(programs)} in {home}")
-        for pid in found:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(DOWN_SECONDS)
-        lifecycle.up(self._cluster.tool, self._cluster.name, 1)
+        return found
+
+    def wait_for_node(self, ready: str) -> None:
+        """Until the cluster's node is `True`, `False` or `Unknown`."""
+
+        def is_so(found: dict[str, Any]) -> bool:
+            conditions = found["items"][0]["status"]["conditions"]
+            return any(entry["type"] == "Ready" and entry["status"] == ready for entry in conditions)
+
+        self._cluster.wait_for("/api/v1/nodes", is_so, seconds=300.0)
+
+    @contextlib.contextmanager
+    def denying_pods(self, namespace: str, component: str) -> Iterator[None]:
+        """An admission policy refuses new pods of a component."""
+        self._apply(*admission_denial(namespace, component))
+        try:
+            yield
+        finally:
+            self.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", f"deny-{namespace}")
+
+    @contextlib.contextmanager
+    def refusing_service_accounts(self) -> Iterator[None]:
+        """The API server answers 429 to all that they ask."""
+        self._apply(*flow_without_seats())
+        try:
+            yield
+        finally:
+            self.kubectl("delete", "flowschema,prioritylevelconfiguration", NO_SEATS)
+
+    def _apply(self, *manifests: dict[str, Any]) -> None:
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        self.kubectl("apply", "-f", "-", input_text=text)
 
     def evict(self, namespace: str, pod: str) -> None:
         """As `kubectl drain` does with each pod of a node."""

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ RARELY = {"everySteps": 1_000}
 """So that the only checkpoint in mid-run is that of the drain."""
 
 
-def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(installation: Installation) -> None:
+def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(
+    installation: Installation, record_property: Callable[[str, object], None]
+) -> None:
     namespace = installation.make_namespace()
     installation.apply_run(namespace, {**SPEC, "inference": {"engine": "transformers"}, "checkpoint": RARELY})
     installation.wait_for_step(namespace, 1, deadline_seconds=600)
@@ -29,6 +32,8 @@ def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(installation: In
     assert (failure["attempt"], failure["reason"]) == (0, "Disrupted")
 
     status = installation.wait_for_end(namespace, deadline_seconds=600)
+    record_property("restarts", status["restarts"])
+    record_property("attempts", status["attempts"])
     assert (status["phase"], status["step"]) == ("Succeeded", STEPS)
     assert (status["attempts"], status["restarts"]) == (2, 0)
     assert began_again_at(installation, namespace) >= step

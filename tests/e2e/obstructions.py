@@ -1,0 +1,59 @@
+"""Objects that make an API server say no."""
+
+from typing import Any
+
+NO_SEATS = "no-seats"
+
+
+def admission_denial(namespace: str, component: str) -> list[dict[str, Any]]:
+    """A policy that refuses new pods of a component, and its binding to one namespace."""
+    name, group = f"deny-{namespace}", "admissionregistration.k8s.io/v1"
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    label = f"object.metadata.?labels['sweyard.dev/component'].orValue('') != '{component}'"
+    policy = {
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [pods]},
+            "validations": [{"expression": label, "message": f"no {component} today"}],
+        },
+    }
+    where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding = {
+        "apiVersion": group,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"], "matchResources": where},
+    }
+    return [policy, binding]
+
+
+def flow_without_seats() -> list[dict[str, Any]]:
+    """A priority level that serves nothing and queues nothing, for all that service accounts ask."""
+    group = "flowcontrol.apiserver.k8s.io/v1"
+    limited = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    level = {
+        "apiVersion": group,
+        "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": NO_SEATS},
+        "spec": {"type": "Limited", "limited": {**limited, "limitResponse": {"type": "Reject"}}},
+    }
+    everything = {
+        "subjects": [{"kind": "Group", "group": {"name": "system:serviceaccounts"}}],
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
+        ],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    schema = {
+        "apiVersion": group,
+        "kind": "FlowSchema",
+        "metadata": {"name": NO_SEATS},
+        "spec": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": NO_SEATS},
+            "rules": [everything],
+        },
+    }
+    return [level, schema]
