@@ -150,8 +150,11 @@ def _unpack(archive: Path, tree: Path) -> None:
             f"{archive} is damaged, or no source archive; it is removed, and the next call fetches it again"
         ) from error
     for pattern in IGNORED_FOLDERS:
-        for folder in list(top.rglob(pattern)):
-            shutil.rmtree(folder)
+        for path in list(top.rglob(pattern)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name == ".git":  # of a submodule: git would take its folder for a repository
+                path.unlink(missing_ok=True)
     top.rename(tree)
     unpacked.rmdir()
 

@@ -60,6 +60,18 @@ def test_an_archive_that_is_cut_off_leaves_no_half_of_a_tree(tmp_path: Path) -> 
     assert not (tmp_path / "cache" / "sources" / "six-1.0").exists()
 
 
+def test_the_mark_of_a_submodule_and_files_named_like_ignored_folders_do_no_harm(tmp_path: Path) -> None:
+    tree = tmp_path / "six-1.0"
+    (tree / "tests" / "build" / "build").mkdir(parents=True)
+    (tree / "tests" / ".git").write_text("gitdir: ../.git/modules/tests\n")
+    (tree / "dist").write_text("#!/bin/sh\n")
+    with tarfile.open(tmp_path / "six.tar.gz", "w:gz") as tar:
+        tar.add(tree, "six-1.0")
+    archive_of(tmp_path / "cache", (tmp_path / "six.tar.gz").read_bytes())
+    root = fetch_package("six==1.0", tmp_path / "cache").root
+    assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["dist", "tests"]
+
+
 def test_a_repository_that_git_does_not_read_is_told_in_gits_words(tmp_path: Path) -> None:
     repository = write_repository(tmp_path / "gauge", "gauge", "")
     (repository / ".git").write_text("gitdir: /nowhere\n")
