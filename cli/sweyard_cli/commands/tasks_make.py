@@ -18,12 +18,12 @@ class MakeCommand(FlagCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fill in the help of the options."""
-        from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
+        from sweyard_sandbox.tasks.mutation.kinds import KINDS
         from sweyard_sandbox.tasks.sizes import USUAL
 
         for option in self.params:
             if isinstance(option, TyperOption) and option.help:
-                option.help = option.help.format(kinds=", ".join(DIFFICULTY), **USUAL)
+                option.help = option.help.format(kinds=", ".join(KINDS), **USUAL)
         super().format_help(ctx, formatter)
 
 

@@ -19,6 +19,8 @@ from sweyard_sandbox.tasks.verify import Verdict
 WORKING_DIRECTORY = "/testbed"
 CONTEXT_LINES = 0
 CONTEXT_CHARACTERS = 72
+HARD_FAILURES, MEDIUM_FAILURES = 1, 4
+"""Most tests that fail with a bug which is called so."""
 
 DOCKERFILE = """\
 # One image serves all tasks of this package: its clean tree. The fault is put in when an attempt begins.
@@ -59,8 +61,15 @@ def build_task(source: Source, suite: Suite, mutation: Mutation, verdict: Verdic
             "hidden_files": sorted({test.split("::", 1)[0] for test in fail_to_pass}),
         },
         context=fault_context(mutation, broken),
-        tags=(f"split:{split}", f"kind:{mutation.kind}", f"difficulty:{mutation.difficulty}"),
+        tags=(f"split:{split}", f"kind:{mutation.kind}", f"difficulty:{difficulty_of(len(fail_to_pass))}"),
     )
+
+
+def difficulty_of(num_failing: int) -> str:
+    """What a single test notices is hard to pin down; what many notice shows itself from many sides."""
+    if num_failing <= HARD_FAILURES:
+        return "hard"
+    return "medium" if num_failing <= MEDIUM_FAILURES else "easy"
 
 
 def fault_context(mutation: Mutation, broken: str) -> dict[str, object]:

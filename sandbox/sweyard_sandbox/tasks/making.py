@@ -12,7 +12,7 @@ from types import FrameType
 
 from sweyard_sandbox.tasks.exclusive import exclusive
 from sweyard_sandbox.tasks.make import Options, make_dataset
-from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
+from sweyard_sandbox.tasks.mutation.kinds import KINDS
 from sweyard_sandbox.tasks.sizes import Kept, splits_of
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
 from sweyard_sandbox.tasks.telling import Telling
@@ -61,8 +61,8 @@ def check(making: Making) -> None:
     """Raises SourceError for what cannot be made, before anything is fetched."""
     if not _NAME.fullmatch(making.name):
         raise SourceError(f"--name {making.name!r} must be letters, digits, '.', '_' and '-', and begin with no sign")
-    if unknown := making.options.kinds - set(DIFFICULTY):
-        raise SourceError(f"--kinds: {sorted(unknown)} unknown; choose of {', '.join(DIFFICULTY)}")
+    if unknown := making.options.kinds - set(KINDS):
+        raise SourceError(f"--kinds: {sorted(unknown)} unknown; choose of {', '.join(KINDS)}")
     if not any((making.packages, making.repositories, making.unseen_packages)):
         raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
 

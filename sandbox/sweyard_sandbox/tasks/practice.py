@@ -60,7 +60,7 @@ def _practice_task(source: Source, mutation: Mutation, clean: str) -> Task:
         setup_patch=unified_diff(mutation.path, clean, broken),
         fail_to_pass=(),
         context=fault_context(mutation, broken),
-        tags=("split:practice", f"kind:{mutation.kind}", f"difficulty:{mutation.difficulty}"),
+        tags=("split:practice", f"kind:{mutation.kind}"),
     )
 
 

@@ -20,6 +20,7 @@ from sweyard_api.workload import Agent as AgentSpec
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
+from sweyard_sandbox.tasks.build import difficulty_of
 from sweyard_sandbox.tasks.check import check_tasks
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.make import Options, Quotas
@@ -55,6 +56,18 @@ def make(
 ) -> Path:
     options = Options(seed=seed, quotas=Quotas(train, heldout), jobs=jobs)
     return run(Making(name=name, cache=work / "cache", repositories=repositories, options=options))
+
+
+@pytest.mark.parametrize(
+    ("failing", "difficulty"), [(1, "hard"), (2, "medium"), (4, "medium"), (5, "easy"), (20, "easy")]
+)
+def test_difficulty_is_how_few_tests_notice_the_bug(failing: int, difficulty: str) -> None:
+    assert difficulty_of(failing) == difficulty
+
+
+def test_each_task_says_its_difficulty(dataset: Path) -> None:
+    for task in load_tasks(TaskSource(dataset=str(dataset)), []):
+        assert f"difficulty:{difficulty_of(len(task.fail_to_pass))}" in task.tags
 
 
 async def test_tasks_are_verified_by_the_real_grader(dataset: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sweyard_sandbox.tasks.diff import lines_of, unified_diff
 from sweyard_sandbox.tasks.mutation.find import find_mutations
-from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY
+from sweyard_sandbox.tasks.mutation.kinds import KINDS
 
 CASES = [
     ("equality", "return a == b", "return a != b"),
@@ -44,7 +44,7 @@ def test_bug_of_each_kind(kind: str, before: str, after: str) -> None:
 
 
 def test_every_kind_has_a_case() -> None:
-    assert {kind for kind, _, _ in CASES} == set(DIFFICULTY)
+    assert {kind for kind, _, _ in CASES} == set(KINDS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from sweyard_sandbox.tasks.mutation.kinds import DIFFICULTY, Difficulty, edits_of
+from sweyard_sandbox.tasks.mutation.kinds import edits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,6 @@ class Mutation:
     kind: str
     old: str
     new: str
-
-    @property
-    def difficulty(self) -> Difficulty:
-        """How hard the inverse is to guess."""
-        return DIFFICULTY[self.kind]
 
     @property
     def place(self) -> str:

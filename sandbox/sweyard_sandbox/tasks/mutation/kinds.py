@@ -1,36 +1,33 @@
 """The catalogue of bugs: for one syntax node, the replacements that break it.
 
-Every rule keeps the change on one line. `easy` kinds have one plausible inverse, seen from the broken token alone.
+Every rule keeps the change on one line.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import libcst as cst
 
-Difficulty = Literal["easy", "medium", "hard"]
-
-DIFFICULTY: dict[str, Difficulty] = {
-    "equality": "easy",
-    "boundary": "easy",
-    "comparison_direction": "medium",
-    "boolean_operator": "easy",
-    "not_removed": "hard",
-    "not_added": "easy",
-    "arithmetic": "easy",
-    "constant": "medium",
-    "return_none": "hard",
-    "return_negated": "easy",
-    "identity": "easy",
-    "membership": "easy",
-    "extreme": "easy",
-    "boolean_literal": "easy",
-    "loop_exit": "easy",
-    "argument_order": "medium",
-    "statement_dropped": "hard",
-}
-"""Every kind of bug, and how hard its inverse is to guess."""
+KINDS = (
+    "equality",
+    "boundary",
+    "comparison_direction",
+    "boolean_operator",
+    "not_removed",
+    "not_added",
+    "arithmetic",
+    "constant",
+    "return_none",
+    "return_negated",
+    "identity",
+    "membership",
+    "extreme",
+    "boolean_literal",
+    "loop_exit",
+    "argument_order",
+    "statement_dropped",
+)
+"""Every kind of bug."""
 
 
 @dataclass(frozen=True, slots=True)
