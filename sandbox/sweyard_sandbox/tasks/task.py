@@ -31,6 +31,8 @@ class Task(BaseModel):
     """Test ids that fail before and pass after."""
     pass_to_pass: tuple[str, ...] = ()
     """Test ids that pass before and after."""
+    flaky_tests: tuple[str, ...] = ()
+    """Of these, those that are known to fail now and then with right work: a majority of runs decides on them."""
     setup_patch: str = ""
     """Unified diff that puts the fault into the image's clean tree; applied by `prepare_sandbox` and by the grader."""
     grading: dict[str, Any] = {}
