@@ -92,6 +92,33 @@ async def test_tool_answers_in_words(task: Task, sandbox: Sandbox, reply: str, s
     assert turns[1].end is AgentEnd.FINISHED
 
 
+NATIVE = {
+    "hermes": (
+        '<tool_call>\n{"name": "file_editor", "arguments": {"path": "a", "view_range": [1, 5]}}\n</tool_call>',
+        [Call("file_editor", {"path": "a", "view_range": "[1, 5]"})],
+    ),
+    "qwen3-coder": (
+        "<tool_call>\n<function=search>\n<parameter=search_term>\nx\n</parameter>\n</function>\n</tool_call>",
+        [Call("search", {"search_term": "x"})],
+    ),
+    "braces and tags in a value": (
+        '<tool_call>{"name": "a", "arguments": {"b": "{}</tool_call"}}</tool_call>',
+        [Call("a", {"b": "{}</tool_call"})],
+    ),
+    "two, one of them broken": (
+        '<tool_call>{"name": }</tool_call><tool_call>{"name": "finish"}</tool_call>',
+        [Call("finish")],
+    ),
+    "both forms": (f'<tool_call>{{"name": "a"}}</tool_call>{FINISH}', [Call("finish")]),
+    "arguments that are no object": ('<tool_call>{"name": "a", "arguments": [1]}</tool_call>', []),
+}
+
+
+@pytest.mark.parametrize(("reply", "calls"), NATIVE.values(), ids=NATIVE)
+def test_calls_in_the_form_that_a_model_was_trained_with_are_read(reply: str, calls: list[Call]) -> None:
+    assert parse_calls(reply) == calls
+
+
 async def test_second_call_of_a_reply_is_left_out_and_told(task: Task, sandbox: Sandbox) -> None:
     turns = await play(task, sandbox, call("execute_bash", cmd="echo 1") + call("execute_bash", cmd="touch made"))
 

@@ -1,17 +1,22 @@
-"""Function calls as XML-like text. Pure.
+"""Function calls in a reply, as agents are told to write them and as models write those that they were trained with. Pure.
 
     <function=NAME>
     <parameter=P>value</parameter>
     </function>
 
-Values are raw text: one newline after the opening and one before the closing tag are not part of them.
+Values are raw text: one newline after the opening and one before the closing tag are not part of them. Qwen3-Coder puts
+<tool_call> around this. The form of Hermes and Qwen3 is read too:
+
+    <tool_call>{"name": "NAME", "arguments": {"P": "value"}}</tool_call>
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 
 FUNCTION = re.compile(r"<function=([A-Za-z_][\w-]*)>(.*?)</function>", re.DOTALL)
 PARAMETER = re.compile(r"<parameter=([A-Za-z_][\w-]*)>(.*?)</parameter>", re.DOTALL)
+HERMES = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +28,23 @@ class Call:
 
 
 def parse_calls(reply: str) -> list[Call]:
-    """All complete calls of a reply, in order."""
+    """All complete calls of a reply, in order; of a reply with both forms, those in the form that agents are told."""
     return [
         Call(name, {key: value.removeprefix("\n").removesuffix("\n") for key, value in PARAMETER.findall(body)})
         for name, body in FUNCTION.findall(reply)
-    ]
+    ] or [call for text in HERMES.findall(reply) if (call := _hermes_call(text)) is not None]
+
+
+def _hermes_call(text: str) -> Call | None:
+    """Values that are no text become JSON, as which tools read them."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    name, arguments = told.get("name"), told.get("arguments") or {}
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return Call(name, {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()})
 
 
 def render_call(call: Call) -> str:
