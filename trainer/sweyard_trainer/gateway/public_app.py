@@ -1,6 +1,8 @@
 """The port that sandboxes reach: chats in the dialects that agents speak, authorised by a session's own token.
 
-A stream is for clients that want one: it brings each reply whole, after events that keep it open meanwhile.
+A stream is for clients that want one: it brings each reply whole, after events that keep it open meanwhile. What was
+told could not be taken back: an engine that dies or changes its weights in mid-reply is asked anew, and the calls of a
+reply are read from all of it. Nor do vLLM's own streams tell which experts a token took.
 """
 
 import asyncio
