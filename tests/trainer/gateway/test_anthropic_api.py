@@ -89,7 +89,7 @@ async def test_calls_and_results_extend_what_was_sampled(http: Any, stream: bool
     record = http.gateway.finish_session("a")
 
     assert (first["stop_reason"], first["model"], first["role"]) == ("tool_use", "mine", "assistant")
-    assert first["content"][0] == {"type": "text", "text": "I look."}
+    assert first["content"][0] == {"type": "text", "text": "I look.\n"}
     assert [(block["name"], block["input"]) for block in first["content"][1:]] == [
         ("edit", {"path": "a"}),
         ("list", {}),

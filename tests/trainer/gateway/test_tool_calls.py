@@ -24,6 +24,8 @@ SCHEMAS = {
             "share": {"type": "number"},
             "all": {"type": "boolean"},
             "parts": {"type": "array"},
+            "last": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "level": {"enum": [1, "all"]},
         }
     }
 }
@@ -34,15 +36,17 @@ THREE = (
 )
 
 
-@pytest.mark.parametrize("form", [HermesForm(), CoderForm()], ids=["hermes", "coder"])
-def test_three_calls_and_the_text_before_them_are_read(form: Any) -> None:
-    assert form.parse(form.render("I look.", THREE), SCHEMAS) == Parsed("I look.", THREE)
+@pytest.mark.parametrize(
+    ("form", "content"), [(HermesForm(), "I look.\n"), (CoderForm(), "I look.")], ids=["hermes", "coder"]
+)
+def test_three_calls_and_the_text_before_them_are_read(form: Any, content: str) -> None:
+    assert form.parse(form.render("I look.", THREE), SCHEMAS) == Parsed(content, THREE)
 
 
 HERMES_TEXTS = {
     "no calls": ("just text\n", Parsed("just text\n")),
     "not closed": ('<tool_call>{"name": "a", "arguments": {}}', Parsed("", (ToolCall("a", {}),))),
-    "no arguments": ('x\n<tool_call>{"name": "a"}</tool_call>', Parsed("x", (ToolCall("a", {}),))),
+    "no arguments": ('x\n<tool_call>{"name": "a"}</tool_call>', Parsed("x\n", (ToolCall("a", {}),))),
     "arguments encoded twice": (
         '<tool_call>{"name": "a", "arguments": "{\\"b\\": 1}"}</tool_call>',
         Parsed("", (ToolCall("a", {"b": 1}),)),
@@ -81,6 +85,26 @@ CODER_TEXTS = {
     "unknown parameter": (coder("<parameter=other>1</parameter>"), {"other": "1"}),
     "parameter not closed": (coder("<parameter=path>a<parameter=line>1</parameter>"), {"path": "a", "line": 1}),
     "code with tags": (coder("<parameter=path>\n<b>x</b>\n  y\n</parameter>"), {"path": "<b>x</b>\n  y"}),
+    "the word null": (
+        coder("<parameter=path>null</parameter><parameter=line>null</parameter><parameter=last>null</parameter>"),
+        {"path": "null", "line": None, "last": None},
+    ),
+    "one of two types": (
+        coder("<parameter=last>7</parameter><parameter=level>all</parameter>"),
+        {"last": 7, "level": "all"},
+    ),
+    "a whole number with a point": (
+        coder("<parameter=line>3.0</parameter><parameter=share>3.0</parameter>"),
+        {"line": 3.0, "share": 3},
+    ),
+    "a number with many digits": (
+        coder("<parameter=share>12345678901234567891</parameter>"),
+        {"share": 12345678901234567891},
+    ),
+    "no number that JSON knows": (
+        coder("<parameter=share>nan</parameter><parameter=parts>[1e999]</parameter><parameter=all>1</parameter>"),
+        {"share": "nan", "parts": "[1e999]", "all": True},
+    ),
     "none at all": (coder(""), {}),
 }
 

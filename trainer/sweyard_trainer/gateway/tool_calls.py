@@ -3,14 +3,16 @@
 Hermes (Qwen3 and most others):      <tool_call>{"name": "NAME", "arguments": {...}}</tool_call>
 Qwen3-Coder: <tool_call><function=NAME><parameter=P>\nvalue\n</parameter>...</function></tool_call>
 
-Both as vLLM's parsers of these names read them, but for what loses something: calls that can be read are handed over
-although another one cannot, and a call without arguments has an empty object.
+Both as vLLM's parsers of these names read them (tests/trainer/gateway/test_calls_as_vllm.py has both side by side), but
+for what loses something: calls that can be read are handed over although another one cannot, a call without arguments
+has an empty object, a value that was cut off is kept, and Python's literals are taken for the JSON that they mean.
 """
 
 import ast
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -58,7 +60,7 @@ class HermesForm:
     def parse(self, text: str, schemas: Schemas) -> Parsed:
         """See CallForm."""
         calls = [call for block in BLOCK.findall(text) if (call := _json_call(block)) is not None]
-        return Parsed(text.split("<tool_call>", 1)[0].rstrip("\n"), tuple(calls)) if calls else Parsed(text)
+        return Parsed(text.split("<tool_call>", 1)[0], tuple(calls)) if calls else Parsed(text)
 
     def render(self, content: str, calls: Sequence[ToolCall]) -> str:
         """See CallForm."""
@@ -74,7 +76,7 @@ class CoderForm:
         calls = [
             ToolCall(name.strip(), _typed(body, schemas.get(name.strip(), {}))) for name, body in FUNCTION.findall(text)
         ]
-        content = re.split(r"<tool_call>|<function=", text, maxsplit=1)[0].rstrip("\n")
+        content = re.split(r"<tool_call>|<function=", text, maxsplit=1)[0].rstrip()
         return Parsed(content, tuple(calls)) if calls else Parsed(text)
 
     def render(self, content: str, calls: Sequence[ToolCall]) -> str:
@@ -115,36 +117,89 @@ def _typed(body: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(text: str, schema: Any) -> Any:
-    """Text as the schema's type; as it is where it cannot be, so that the tool itself may complain."""
-    kind = schema.get("type", "string") if isinstance(schema, dict) else "string"
-    if text.lower() == "null":
-        return None
-    try:
-        match kind:
-            case "integer":
-                return int(text)
-            case "number":
-                return float(text) if "." in text or "e" in text.lower() else int(text)
-            case "boolean":
-                return {"true": True, "false": False}[text.strip().lower()]
-            case "object" | "array":
-                return _structure(text)
-    except (ValueError, KeyError):
-        return text
+    """Text as the first of the schema's types that it can be; as it is where there is none, so that the tool itself
+    may complain."""
+    kinds = _kinds(schema) or {"string"}
+    readers = [read for kind, read in READERS.items() if kind in kinds]
+    for read in (*readers, _json):
+        try:
+            return read(text)
+        except (ValueError, KeyError, RecursionError):
+            continue
     return text
 
 
-def _structure(text: str) -> Any:
-    """JSON, or the Python literal that models write for it. Raises ValueError."""
+def _kinds(schema: Any) -> set[str]:
+    """Types that a JSON schema allows, by their names; empty where it says nothing of them."""
+    if not isinstance(schema, dict):
+        return set()
+    told = schema.get("type")
+    kinds = {kind for kind in (told if isinstance(told, list) else [told]) if isinstance(kind, str)}
+    if isinstance(schema.get("enum"), list):
+        kinds |= {KIND_OF[type(value)] for value in schema["enum"] if type(value) in KIND_OF}
+    for field in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(field), list):
+            kinds = kinds.union(*map(_kinds, schema[field]))
+    return kinds
+
+
+def _null(text: str) -> None:
+    if text.lower() != "null":
+        raise ValueError(text)
+
+
+def _number(text: str) -> int | float:
     try:
-        return json.loads(text)
-    except RecursionError:
-        return text
+        return int(text)
+    except ValueError:
+        value = float(text)
+        return int(value) if math.isfinite(value) and value.is_integer() else _finite(value)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
+
+
+def _structure(text: str) -> Any:
+    """JSON, or the Python literal that models write for it."""
+    try:
+        return _json(text)
     except ValueError:
         try:
-            return ast.literal_eval(text)
-        except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+            return _finite(ast.literal_eval(text))
+        except (SyntaxError, MemoryError, TypeError) as error:
             raise ValueError(str(error)) from error
+
+
+def _json(text: str) -> Any:
+    return _finite(json.loads(text))
+
+
+def _finite(value: Any) -> Any:
+    """The value, if JSON can say it. Raises ValueError for infinity and what is no number, TypeError for a set."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "null": _null,
+    "integer": int,
+    "number": _number,
+    "boolean": _boolean,
+    "object": _structure,
+    "array": _structure,
+    "string": str,
+}
+"""By a JSON schema's types, in the order in which they are tried."""
+KIND_OF: Mapping[type, str] = {
+    type(None): "null",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    str: "string",
+}
 
 
 def _coder_call(call: ToolCall) -> str:
