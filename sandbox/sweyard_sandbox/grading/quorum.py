@@ -13,7 +13,7 @@ MAJORITY = 2
 
 
 async def grade_by_quorum(task: Task, grade_once: Callable[[], Awaitable[Grade]]) -> Grade:
-    """The first grade that settles it, or the one with which a verdict has its majority. Raises as `grade_once` does."""
+    """The grade that settles it, or the one with which a verdict has its majority. Raises as `grade_once` does."""
     counts = {True: 0, False: 0}
     while True:
         grade = await grade_once()

@@ -1,4 +1,4 @@
-"""Function calls in a reply, as agents are told to write them and as models write those that they were trained with. Pure.
+"""Function calls in a reply: as agents are told to write them, and as models were trained to. Pure.
 
     <function=NAME>
     <parameter=P>value</parameter>
