@@ -63,6 +63,7 @@ lint: venv ## Formatting, lint, types, layering, generated files
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m sweyard_api.crd --check
+	$(PY) -m sweyard_api.reference --check
 
 .PHONY: fmt
 fmt: venv ## Format and mend what can be mended
@@ -70,7 +71,7 @@ fmt: venv ## Format and mend what can be mended
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: tell-test lint test-browser ## All tests (Linux, root)
+test: tell-test lint docs test-browser ## All tests (Linux, root)
 	@$(MAKE) --no-print-directory --jobs=2 TOGETHER=1 test-kubelet test-fast test-apiserver test-vllm test-docker
 	@echo "all tests passed"
 
@@ -112,8 +113,15 @@ prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 po
 	$(PY) -m benchmarks.prove
 
 .PHONY: crds
-crds: venv ## Generate crds/*.yaml and the chart's copy from the models
+crds: venv ## Generate crds/*.yaml, the chart's copy and the reference's pages from the models
 	$(PY) -m sweyard_api.crd
+	$(PY) -m sweyard_api.reference
+
+# In an environment of its own, kept by uv: what writes pages is no part of what is tested or shipped.
+.PHONY: docs
+docs: requirements/docs.txt | $(UV) ## Write the documentation as a site, into site/; fails on a warning
+	NO_MKDOCS_2_WARNING=1 $(UV) run --quiet --no-project --python '>=3.11,<3.14' --with-requirements $< \
+		mkdocs build --quiet --strict
 
 .PHONY: requirements
 requirements: venv ## Pin requirements/*.txt again from pyproject.toml
@@ -121,6 +129,7 @@ requirements: venv ## Pin requirements/*.txt again from pyproject.toml
 	$(PIN) --constraint requirements/dev.txt --extra cli -o requirements/cli.txt
 	$(PIN) --extra operator -o requirements/operator.txt
 	$(PIN) --extra cache-agent -o requirements/cache-agent.txt
+	$(PIN) --extra docs -o requirements/docs.txt
 	$(PIN) --override requirements/overrides-cpu.txt --constraint requirements/dev.txt --extra cpu --extra wandb -o requirements/trainer-cpu.txt
 	$(PIN) --extra gpu --extra wandb -o requirements/trainer-gpu.txt
 

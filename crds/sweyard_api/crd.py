@@ -1,6 +1,5 @@
 """Generate the CustomResourceDefinitions: `python -m sweyard_api.crd [--check]`, at the root of the repository."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import yaml
 from sweyard_api.base import DNS_NAME_PATTERN
 from sweyard_api.constants import GROUP, VERSION
 from sweyard_api.crd_rules import required_rules, tell_what_may_change, transition_rules
+from sweyard_api.generated import write_or_check
 from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
 from sweyard_api.presets import list_presets
 from sweyard_api.schema import Schema, structural_schema, tell_defaults, without_defaults, without_required
@@ -119,19 +119,9 @@ def generated_files() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files, or with --check report those that differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
-    check = parser.parse_args(arguments).check
-    stale, files = 0, generated_files()
-    for path, content in ((folder / name, text) for folder in TARGETS for name, text in files.items()):
-        if path.is_file() and path.read_text(encoding="utf-8") == content:
-            continue
-        stale += 1
-        print(f"{path} {'is out of date: run `make crds`' if check else 'written'}")
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-    return 1 if check and stale else 0
+    generated = generated_files()
+    files = {folder / name: text for folder in TARGETS for name, text in generated.items()}
+    return write_or_check(__doc__, files, arguments)
 
 
 if __name__ == "__main__":
