@@ -8,7 +8,7 @@ import pytest
 
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.local import CONFIG_FILE, OutputTakenError, run_local
+from sweyard_trainer.local import CONFIG_FILE, RUN_FILE, OutputTakenError, run_local
 
 BASE: dict[str, Any] = {
     "model": {"name": "/nowhere"},
@@ -25,7 +25,7 @@ def refusal(output: Path, kind: type[SweyardError], datasets: Sequence[Path] = (
 
 def test_a_run_that_never_had_a_model_is_in_no_ones_way(tmp_path: Path) -> None:
     assert "'/nowhere'" in refusal(tmp_path / "run", UnsupportedError)
-    assert [path.name for path in (tmp_path / "run").iterdir()] == [CONFIG_FILE]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [CONFIG_FILE, RUN_FILE]
     assert "'/elsewhere'" in refusal(tmp_path / "run", UnsupportedError, model={"name": "/elsewhere"})
 
 
@@ -33,13 +33,13 @@ def test_a_run_that_never_had_a_model_is_in_no_ones_way(tmp_path: Path) -> None:
 def test_another_config_is_refused_with_the_fields_that_differ(tmp_path: Path, part: str) -> None:
     refusal(tmp_path / "run", UnsupportedError, steps=6, seed=1)
     (tmp_path / "run" / part).mkdir()
-    before = (tmp_path / "run" / CONFIG_FILE).read_text()
+    before = [(tmp_path / "run" / name).read_text() for name in (CONFIG_FILE, RUN_FILE)]
     told = refusal(tmp_path / "run", OutputTakenError, steps=99, seed=1)
     assert told.endswith("another config (steps was 6 and is 99): choose another --output, or remove it")
     told = refusal(tmp_path / "run", OutputTakenError, steps=99, seed=2, model={"name": "/a"}, reward={"solved": 2.0})
     assert told.count(" was ") == 3
     assert ", and 1 more)" in told
-    assert (tmp_path / "run" / CONFIG_FILE).read_text() == before
+    assert [(tmp_path / "run" / name).read_text() for name in (CONFIG_FILE, RUN_FILE)] == before
 
 
 @pytest.mark.parametrize("content", [b"", b"a: [", b"\xff\xfe"], ids=["empty", "cut off", "no text"])

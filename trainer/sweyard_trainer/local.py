@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from yaml import YAMLError
 
 from sweyard_api.cache_root import dataset_directories
@@ -20,13 +21,15 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.demonstrations.present import require_recorded
-from sweyard_trainer.environment import Environment
+from sweyard_trainer.environment import TRACE_ENDPOINT, Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
+RUN_FILE = "trainingrun.yaml"
+"""The run as it was asked for, from which it can be gone on with."""
 PARTS = ("model", "checkpoints", "weights", "rollouts", "metrics")
 """What a run has once it is more than a config. The model comes first."""
 SHOWN_DIFFERENCES = 3
@@ -52,6 +55,7 @@ def run_local(
     spec = resolve(document["spec"])
     require_recorded(spec)
     _claim_output(output, spec)
+    _write(output / RUN_FILE, yaml.safe_dump(dict(document), sort_keys=False))
     prepare_model(spec, output.resolve(), datasets, (variables or {}).get("HF_TOKEN"))
     from sweyard_trainer.run import run_training  # imports PyTorch: what can be refused has been
 
@@ -80,6 +84,7 @@ def local_environment(
         hub_token=variables.get("HF_TOKEN"),
         datasets=tuple(datasets),
         allow_unisolated=allow_unisolated,
+        trace_endpoint=variables.get(TRACE_ENDPOINT, ""),
     )
 
 
@@ -118,8 +123,13 @@ def _claim_output(output: Path, spec: TrainingRunSpec) -> None:
         raise OutputTakenError(
             f"{output} holds a run with another config{_differing(known, text)}: choose another --output, or remove it"
         )
+    _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """At once and whole."""
     partial = path.with_suffix(".partial")
-    with typed_storage_errors(output):
+    with typed_storage_errors(path.parent):
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
 

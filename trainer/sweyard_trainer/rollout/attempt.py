@@ -23,6 +23,7 @@ from sweyard_trainer.gateway.client import GatewayClient
 from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.rollout.observed import Timings, observed
 from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.rollout.traces import Trace, no_trace
 from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class Workbench:
     """The same with a longer limit, for tasks whose verification took too long."""
     grade_regressions: Callable[[Task, str], Awaitable[Grade]]
     """The same for tasks whose failing tests were taken away; the two must not share what they remember."""
+    trace: Trace = no_trace
+    """Told of each attempt that has ended."""
 
 
 @dataclass(slots=True)
@@ -103,6 +106,7 @@ async def run_attempt(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, 
         trajectory = masked(plan, Outcome.ENV_INFRA, f"bug: {type(error).__name__}: {error}")
     timings.add("total", began)
     trajectory.timings.update(timings.seconds)
+    bench.trace(trajectory, timings.intervals)
     return trajectory
 
 

@@ -21,6 +21,7 @@ from sweyard_trainer.gateway.build import engine_for, gateway_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.rules import step_deadline_seconds
+from sweyard_trainer.rollout.traces import Tracer, no_trace
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
 
 PATIENCE = 4.0
@@ -43,6 +44,7 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     patient = GradingCache(runtime, timeout_seconds=PATIENCE * spec.reward.timeout_seconds)
     regressions = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
+    tracer = Tracer.to(environment.trace_endpoint, environment.run) if environment.trace_endpoint else None
     bench = Workbench(
         runtime=runtime,
         gateway=make_gateway_client(spec, environment, embedded),
@@ -52,8 +54,9 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
         grade=cache.grade,
         grade_patiently=patient.grade,
         grade_regressions=regressions.grade,
+        trace=tracer.trace if tracer else no_trace,
     )
-    return LocalWorker(bench, attempt_rules(spec), environment.storage / "weights", embedded, _nonce)
+    return LocalWorker(bench, attempt_rules(spec), environment.storage / "weights", embedded, _nonce, tracer)
 
 
 def make_embedded_engines(spec: TrainingRunSpec, environment: Environment) -> Sequence[EmbeddedEngine]:

@@ -7,16 +7,28 @@ from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, Message, Reac
 from sweyard_sandbox.runtime import Sandbox
 
 
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One part of an attempt, once. Times by time.monotonic."""
+
+    name: str
+    began: float
+    ended: float
+
+
 @dataclass(slots=True)
 class Timings:
-    """Seconds spent, over all tries."""
+    """Seconds spent, over all tries; and each try's, `model` ones within `sandbox` ones."""
 
     seconds: dict[str, float] = field(
         default_factory=lambda: {"claim": 0.0, "model": 0.0, "sandbox": 0.0, "grading": 0.0, "total": 0.0}
     )
+    intervals: list[Interval] = field(default_factory=list)
 
     def add(self, name: str, since: float) -> None:
-        self.seconds[name] += time.monotonic() - since
+        now = time.monotonic()
+        self.seconds[name] += now - since
+        self.intervals.append(Interval(name, since, now))
 
 
 class ObservedSession:

@@ -12,6 +12,7 @@ from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EmbeddedEngine
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.rollout.traces import Tracer
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -64,6 +65,7 @@ class LocalWorker:
     """Directory of weight versions, for embedded engines."""
     embedded: Sequence[EmbeddedEngine]
     nonce: Callable[[], str]
+    tracer: Tracer | None = None
 
     async def start(self) -> None:
         return None
@@ -97,3 +99,5 @@ class LocalWorker:
     async def close(self) -> None:
         await self.bench.gateway.close()
         await self.bench.runtime.close()
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
