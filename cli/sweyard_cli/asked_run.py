@@ -15,7 +15,8 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.run_directory import run_directory
 
 RUNS = Path("runs")
-CHANGED_FILE = "trainingrun.yaml"
+RUN_FILE = "trainingrun.yaml"
+"""The trainer writes it, too, once the directory is the run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,6 @@ def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Ma
 def write_document(document: Mapping[str, Any], output: Path) -> Path:
     """The run as a file, beside what it makes."""
     output.mkdir(parents=True, exist_ok=True)
-    file = output / CHANGED_FILE
+    file = output / RUN_FILE
     file.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
     return file

@@ -73,7 +73,9 @@ app.command(cls=FlagCommand, epilog="Example: sweyard status -A -o json")(status
 app.command(cls=FlagCommand, epilog="Example: sweyard logs tiny -n default --of trainer --of operator --follow")(logs)
 app.command(cls=FlagCommand, epilog="Example: sweyard attach tiny-3 -n default")(attach)
 app.command(cls=FlagCommand, epilog="Example: sweyard stop tiny -n default, or: sweyard stop --output runs/tiny")(stop)
-app.command(cls=FlagCommand, epilog="Example: sweyard resume tiny -n default")(resume)
+app.command(cls=FlagCommand, epilog="Example: sweyard resume tiny -n default, or: sweyard resume --output runs/tiny")(
+    resume
+)
 app.command(cls=FlagCommand, epilog="Example: sweyard ui runs, or: sweyard ui --cluster -A")(ui)
 app.command(cls=FlagCommand, epilog="Example: sweyard report runs/tiny -o tiny.html")(report)
 tasks.app.command(

@@ -68,3 +68,18 @@ def test_a_run_whose_config_is_no_text_is_another_one(make_run: Callable[..., Pa
     directory = make_run()
     (directory / "config.yaml").write_bytes(b"\xff\xfe")
     assert not is_finished(document_of(run_file), directory)
+
+
+def test_a_run_is_gone_on_with_by_its_directory_alone(
+    sweyard: Callable[..., Any], make_run: Callable[..., Path], run_file: Path
+) -> None:
+    directory = make_run()
+    without = sweyard("resume", "--output", directory)
+    assert (without.exit_code, f"--output {directory}" in without.stderr) == (2, True)
+    run_file.rename(directory / "trainingrun.yaml")
+    assert "already finished" in sweyard("resume", "--output", directory).stdout
+
+
+def test_where_to_go_on_is_said_once(sweyard: Callable[..., Any], tmp_path: Path) -> None:
+    assert "name a run on the cluster, or give --output" in sweyard("resume").stderr
+    assert "of runs on this machine" in sweyard("resume", "tiny", "--allow-unisolated").stderr

@@ -50,6 +50,15 @@ RunDirectoryOption = Annotated[
         parser=run_directory,
     ),
 ]
+DatasetsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--datasets", metavar="DIR", help="Directory of data sets, before the usual ones.", show_default=False
+    ),
+]
+AllowUnisolatedOption = Annotated[
+    bool, typer.Option("--allow-unisolated", help="Run sandboxes as plain processes where there are no namespaces.")
+]
 
 
 def demand_one_run(name: str | None, output: Path | None) -> None:

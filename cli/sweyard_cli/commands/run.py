@@ -10,7 +10,7 @@ from sweyard_api.cache_root import dataset_directories
 from sweyard_api.program import call
 from sweyard_api.resolve import resolve
 from sweyard_cli.asked_run import AskedRun, ask
-from sweyard_cli.commands.options import FileOption, NamespaceOption
+from sweyard_cli.commands.options import AllowUnisolatedOption, DatasetsOption, FileOption, NamespaceOption
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
@@ -41,13 +41,8 @@ def run(
     cluster: Annotated[bool, typer.Option("--cluster", help="Apply it to the kubeconfig's cluster instead.")] = False,
     namespace: NamespaceOption = None,
     watch: Annotated[bool, typer.Option(help="Follow it to its end; without, only start it.")] = True,
-    datasets: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="Directory of data sets, before the usual ones.", show_default=False),
-    ] = None,
-    allow_unisolated: Annotated[
-        bool, typer.Option("--allow-unisolated", help="Run sandboxes as plain processes where there are no namespaces.")
-    ] = False,
+    datasets: DatasetsOption = None,
+    allow_unisolated: AllowUnisolatedOption = False,
 ) -> None:
     """Run the TrainingRun in FILE on this machine, or on a cluster, and follow it.
 
@@ -61,14 +56,15 @@ def run(
     for change in asked.told:
         make_console().print(change, markup=False)
     if not cluster:
-        _run_here(asked, output or asked.output, datasets or [], watch=watch, allow_unisolated=allow_unisolated)
-    elif output or datasets or allow_unisolated:
+        output = output or asked.output
+        raise typer.Exit(run_here(asked, output, datasets or [], watch=watch, allow_unisolated=allow_unisolated))
+    if output or datasets or allow_unisolated:
         raise UserError("--output, --datasets and --allow-unisolated are of runs on this machine: leave out --cluster")
-    else:
-        _run_on_cluster(asked.document, namespace, watch=watch)
+    _run_on_cluster(asked.document, namespace, watch=watch)
 
 
-def _run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool) -> None:
+def run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: bool, allow_unisolated: bool) -> int:
+    """Its exit code; with `watch` at its end."""
     from sweyard_cli.local.cluster_next import cluster_commands
     from sweyard_cli.local.finished import is_finished, show_finished
     from sweyard_cli.local.run import run_locally
@@ -77,16 +73,16 @@ def _run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: boo
     console, document = make_console(), asked.document
     if is_finished(document, output):
         show_finished(asked.written(output), output, console)
-        return
+        return 0
     file = asked.written(output)
     command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output)
     if not watch:
         console.print(f"started as process {process.popen.pid}; to follow it: {call('watch', '--output', output)}")
-        return
+        return 0
     console.print(f"output in {output}, log in {process.log}", markup=False)
     after = cluster_commands(file, resolve(document["spec"]), (*datasets, *dataset_directories(os.environ)))
-    raise typer.Exit(run_locally(process, str(document["metadata"]["name"]), file, output, console, after))
+    return run_locally(process, str(document["metadata"]["name"]), file, output, console, after)
 
 
 def _run_on_cluster(document: dict[str, Any], namespace: str | None, *, watch: bool) -> None:

@@ -1,12 +1,19 @@
 """sweyard stop and sweyard resume."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from sweyard_api.program import call
-from sweyard_cli.commands.options import NamespaceOption, RunArgument, RunDirectoryOption, checked_name, demand_one_run
+from sweyard_cli.commands.options import (
+    AllowUnisolatedOption,
+    DatasetsOption,
+    NamespaceOption,
+    RunArgument,
+    RunDirectoryOption,
+    demand_one_run,
+)
+from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
 
 
@@ -24,17 +31,43 @@ def stop(
 
 
 def resume(
-    name: Annotated[str, typer.Argument(help="A run on the cluster.", show_default=False, callback=checked_name)],
+    name: RunArgument = None,
     namespace: NamespaceOption = None,
+    output: RunDirectoryOption = None,
+    datasets: DatasetsOption = None,
+    allow_unisolated: AllowUnisolatedOption = False,
 ) -> None:
-    """Go on with a stopped run on the cluster, from its last checkpoint. (On this machine `sweyard run` does.)"""
+    """Go on with a stopped run from its last checkpoint, and follow it where it runs on this machine."""
+    demand_one_run(name, output)
+    if output is not None:
+        raise typer.Exit(_go_on_here(output, datasets or [], allow_unisolated=allow_unisolated))
+    if datasets or allow_unisolated:
+        raise UserError("--datasets and --allow-unisolated are of runs on this machine: give --output DIR")
+    typer.echo(_go_on_on_cluster(str(name), namespace))
+
+
+def _go_on_here(output: Path, datasets: list[Path], *, allow_unisolated: bool) -> int:
+    from sweyard_cli.asked_run import RUN_FILE, AskedRun
+    from sweyard_cli.commands.run import run_here
+
+    file = output / RUN_FILE
+    if not file.is_file():
+        again = call("run", "-f", "FILE", "--output", output)
+        raise UserError(
+            f"{output} holds no {RUN_FILE}, which a run of this machine keeps there; with its file: {again}"
+        )
+    asked = AskedRun(read_run(file), file, is_changed=False, output=output, told=())
+    return run_here(asked, output, datasets, watch=True, allow_unisolated=allow_unisolated)
+
+
+def _go_on_on_cluster(name: str, namespace: str | None) -> str:
     from sweyard_cli.cluster.connection import connect
     from sweyard_cli.cluster.suspension import set_suspended
 
     connection = connect(namespace)
     is_news = set_suspended(connection, name, suspended=False)
     where = f"TrainingRun {connection.namespace}/{name}"
-    typer.echo(f"{where} goes on from its last checkpoint" if is_news else f"{where} was not stopped")
+    return f"{where} goes on from its last checkpoint" if is_news else f"{where} was not stopped"
 
 
 def _stop_on_cluster(name: str, namespace: str | None) -> str:
