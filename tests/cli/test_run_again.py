@@ -78,8 +78,3 @@ def test_a_run_is_gone_on_with_by_its_directory_alone(
     assert (without.exit_code, f"--output {directory}" in without.stderr) == (2, True)
     run_file.rename(directory / "trainingrun.yaml")
     assert "already finished" in sweyard("resume", "--output", directory).stdout
-
-
-def test_where_to_go_on_is_said_once(sweyard: Callable[..., Any], tmp_path: Path) -> None:
-    assert "name a run on the cluster, or give --output" in sweyard("resume").stderr
-    assert "of runs on this machine" in sweyard("resume", "tiny", "--allow-unisolated").stderr
