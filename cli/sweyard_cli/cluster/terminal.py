@@ -14,11 +14,13 @@ from types import FrameType
 from typing import Any
 
 from kubernetes import client, stream
-from kubernetes.stream.ws_client import RESIZE_CHANNEL
+from kubernetes.stream.ws_client import ERROR_CHANNEL, RESIZE_CHANNEL
+from websocket import WebSocketException
 
 from sweyard_api.constants import CONTAINER_SANDBOX
 from sweyard_cli.cluster.connection import Connection
 from sweyard_cli.cluster.sentences import told_plainly
+from sweyard_cli.errors import UserError
 
 SHELL = ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash; else exec sh; fi"]
 _READ_BYTES = 4096
@@ -42,10 +44,26 @@ def run_shell(connection: Connection, pod: str) -> int:
             binary=True,
             _preload_content=False,
         )
-    with raw_terminal(), sizes_sent_to(shell):
-        while shell.is_open():
-            pass_on(shell)
-    return int(shell.returncode or 0)
+    broken = f"the connection to the shell in {connection.namespace}/{pod} broke off; what ran in it may have ended"
+    try:
+        with raw_terminal(), sizes_sent_to(shell):
+            while shell.is_open():
+                pass_on(shell)
+    except (OSError, WebSocketException) as error:
+        raise UserError(f"{broken} ({error})", exit_code=1) from error
+    return exit_code_of(shell.read_channel(ERROR_CHANNEL) or None, broken)
+
+
+def exit_code_of(told: bytes | None, broken: str) -> int:
+    """Of the Status that ends an exec. Raises UserError, with `broken`, where it never came."""
+    if told is None:
+        raise UserError(broken, exit_code=1)
+    status = json.loads(told)
+    causes = (status.get("details") or {}).get("causes") or ()
+    codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
+    if status.get("status") == "Success" or codes:
+        return codes[0] if codes else 0
+    raise UserError(str(status.get("message") or broken), exit_code=1)
 
 
 def pass_on(shell: Any) -> None:
@@ -62,7 +80,7 @@ def raw_terminal() -> Iterator[None]:
     """Each key goes on as it is, Ctrl-C too; afterwards the terminal is what it was."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    tty.setraw(descriptor)
+    tty.setraw(descriptor, termios.TCSADRAIN)  # what was typed meanwhile goes there, too
     try:
         yield
     finally:
