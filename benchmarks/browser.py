@@ -17,8 +17,8 @@ from typing import Any
 import aiohttp
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-_START_SECONDS = 120
-_WAIT_SECONDS = 180
+_START_SECONDS = 300
+_WAIT_SECONDS = 300
 _POLL_SECONDS = 0.01
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-quic",

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from tests.e2e.installation import Installation
+from tests.terminal import terminal
 
 from sweyard_api.constants import API_VERSION
 from sweyard_cluster.node_config import STRICT_HANDLER, STRICT_LIMITS
@@ -100,6 +103,28 @@ async def test_a_command_that_eats_the_memory_dies_and_says_so_and_its_sandbox_l
         after = await sandbox.run("echo well", timeout_seconds=60)
     assert (eaten.oom_killed, eaten.exit_code) == (True, 137)
     assert (after.oom_killed, after.output) == (False, b"well\n")
+
+
+async def test_attach_is_a_shell_with_a_terminal_beside_the_holder(
+    installation: Installation, cluster: TestCluster, namespace: str, pool: Pool
+) -> None:
+    async with pool.claim(installation.task_image, deadline_seconds=CLAIM_SECONDS) as sandbox:
+        await sandbox.write("/tmp/left", b"by the holder")
+        command = [sys.executable, "-m", "sweyard_cli", "attach", sandbox.id, "-n", namespace]
+        await asyncio.to_thread(use_shell, command, {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)})
+
+
+def use_shell(command: list[str], environment: dict[str, str]) -> None:
+    with terminal(command, environment, 33, 101) as shown:
+        shown.wait_for("is held by")
+        shown.type("stty size; cat /tmp/left; sleep 1000\n")
+        shown.wait_for("33 101")
+        shown.wait_for("by the holder")
+        shown.type("\x03")
+        shown.type("echo $((6 * 7))-interrupted; exit 7\n")
+        shown.wait_for("42-interrupted")
+        assert shown.process.wait(timeout=60) == 7
+        assert shown.is_as_before
 
 
 async def test_broken_sandboxes_are_named_to_their_holder_and_replaced(
