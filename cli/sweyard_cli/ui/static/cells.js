@@ -9,9 +9,9 @@ const MOST_HEIGHT = 420;
 
 /**
  * `look(cell)`: the name of a colour of the style sheet (`--o-solved`), `tell(cell)`: called with the one that is
- * pointed at, or null, `open(cell)`: with one that was chosen. Arrow keys and Enter do what the pointer does.
+ * pointed at, or null, `open(cell)`: with one that was chosen, if that leads anywhere. Arrow keys and Enter do what the pointer does.
  */
-export function cellMap({ look, tell, open, label }) {
+export function cellMap({ look, tell, open = null, label }) {
   const canvas = h("canvas", { class: "cells", tabindex: "0", role: "img" });
   const box = h("div", { class: "cell-box" }, canvas);
   const ink = canvas.getContext("2d");
@@ -77,10 +77,10 @@ export function cellMap({ look, tell, open, label }) {
     point(column < columns && index < cells.length ? index : -1);
   });
   canvas.addEventListener("pointerleave", () => point(-1));
-  canvas.addEventListener("click", () => cells[at] && open(cells[at]));
+  canvas.addEventListener("click", () => cells[at] && open?.(cells[at]));
   canvas.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-    if (event.key === "Enter" && cells[at]) open(cells[at]);
+    if (event.key === "Enter" && cells[at]) open?.(cells[at]);
     if (!by) return;
     event.preventDefault();
     const next = at < 0 ? 0 : at + by;

@@ -84,5 +84,6 @@ export function bytes(value) {
 }
 
 export function count(value, noun) {
-  return `${value.toLocaleString("en")} ${noun}${value === 1 ? "" : "s"}`;
+  const ending = value === 1 ? "" : noun.endsWith("x") ? "es" : "s";
+  return `${value.toLocaleString("en")} ${noun}${ending}`;
 }

@@ -4,7 +4,7 @@ import { cellMap } from "/static/cells.js";
 import { count, duration, h, percent, put } from "/static/dom.js";
 
 /** Squares under the counts of their states; a state that is pressed is shown alone. */
-export function stateMap({ order, name, colour, tell, open, noun }) {
+export function stateMap({ order, name, colour, tell, open = null, noun }) {
   let alone = null;
   let cells = [];
   const counts = h("div", { class: "states" });
@@ -15,7 +15,7 @@ export function stateMap({ order, name, colour, tell, open, noun }) {
     open,
     label: (all) => `${count(all.length, noun)}: ${[...tally(all)].map(([state, many]) => `${many} ${name(state)}`).join(", ")}`,
   });
-  const hint = () => h("span", { class: "faint" }, cells.length ? "Point at a square, or walk with the arrow keys; Enter opens." : "");
+  const hint = () => h("span", { class: "faint" }, cells.length ? `Point at a square, or walk with the arrow keys${open ? "; Enter opens" : ""}.` : "");
 
   function draw() {
     const found = tally(cells);

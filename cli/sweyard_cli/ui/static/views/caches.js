@@ -5,11 +5,13 @@ import { cellMap } from "/static/cells.js";
 import { bytes, count, h, put } from "/static/dom.js";
 import { failureTable } from "/static/waves.js";
 
+const STATES = ["cached", "pulling", "waiting", "failed"];
+
 export function cachesView() {
   const list = h("div");
   return {
     title: "Images",
-    element: h("section", { class: "page" }, h("header", { class: "head" }, h("h1", {}, "Images"), h("p", { class: "sub" }, "What nodes keep, so that sandboxes start without pulling: a line a node, a square an image, first what is needed first.")), list),
+    element: h("section", { class: "page" }, h("header", { class: "head" }, h("h1", {}, "Images"), h("p", { class: "sub" }, "What nodes keep, so that sandboxes start without pulling: a square an image, first what is needed first.")), list),
     async refresh(topics) {
       if (topics !== null && !topics.includes("caches")) return;
       const caches = await ask("caches");
@@ -21,6 +23,7 @@ export function cachesView() {
 function cacheOf(cache) {
   return h("section", { class: "group" },
     h("h2", {}, cache.name, " ", h("span", { class: "sub" }, `${cache.where} · ${cache.condition}`)),
+    h("p", { class: "legend" }, STATES.map((state) => h("span", { class: `tag i-${state}` }, h("i", { "aria-hidden": "true" }), state))),
     cache.nodes.map((node) => nodeOf(node, cache.images)),
     failureTable("Images that cannot be pulled", cache.failures));
 }
@@ -30,7 +33,6 @@ function nodeOf(node, images) {
   const map = cellMap({
     look: (cell) => `--i-${cell.state}`,
     tell: (cell) => put(detail, cell ? [h("span", { class: "mono" }, cell.image), ` · ${cell.state}`] : null),
-    open: () => {},
     label: (cells) => `${node.name}: ${cells.filter((cell) => cell.state === "cached").length} of ${count(cells.length, "image")} held`,
   });
   map.show(node.states.map((state, i) => ({ image: images[i], state })).filter((cell) => cell.state));

@@ -23,7 +23,7 @@ function table(pools) {
   return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map((name, i) => h("th", { scope: "col", class: i && i < 6 ? "num" : "" }, name)))), h("tbody", {}, pools.map((pool) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: `#/pools/${encodeURIComponent(pool.where)}/${encodeURIComponent(pool.name)}` }, pool.name), h("small", {}, pool.where)),
-      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num" }, pool.starting), h("td", { class: "num" }, pool.demand), h("td", {}, pool.health)))));
+      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num" }, pool.starting), h("td", { class: "num" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
 }
 
 export function poolView({ parts: [where, name] }) {
@@ -34,7 +34,6 @@ export function poolView({ parts: [where, name] }) {
     name: (state) => state,
     colour: (state) => `s-${state}`,
     noun: "sandbox",
-    open: () => {},
     tell: (cell) => [h("span", { class: "mono" }, cell.id), ` · ${cell.state}`, cell.holder ? ` by ${cell.holder}` : "", cell.node ? ` · on ${cell.node}` : "", ` · ${cell.image}`, cell.seconds !== null ? ` · ${duration(cell.seconds)} so far` : "", cell.reason ? ` · ${cell.reason}` : ""],
   });
   return {

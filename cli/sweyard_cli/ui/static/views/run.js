@@ -32,7 +32,7 @@ export function runView({ parts: [where, name], parameters }) {
   const head = h("header", { class: "head" });
   const facts = h("dl", { class: "facts" });
   const chosen = h("div", { class: "compare" });
-  const charts = h("div");
+  const charts = h("div", {}, h("p", { class: "empty" }, "Reading the figures…"));
   const config = h("details", { class: "config" });
   let drawn = "";
 
