@@ -17,6 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest -p tests.strict_skips -p tests.marked_files
 # Of suites that run together each line is whole, and begins with its target.
 NAMED = $(if $(TOGETHER),2>&1 | sed -u 's/^/[$@] /')
+AXE_VERSION := 4.14.1
+AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+AXE := $(CACHE)/axe-core-$(AXE_VERSION)/axe.min.js
 EXAMPLE := examples/tiny/trainingrun.yaml
 PIN := $(UV) pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 pyproject.toml
 
@@ -103,9 +106,18 @@ test-docker: venv ## Tests of sandboxes in Docker, where an engine answers
 
 # Before those that make network interfaces: Chromium gives up what it is loading when one comes or goes.
 .PHONY: test-browser
-test-browser: venv ## Tests of the page in a browser, where Chromium is installed
-	@if command -v chromium >/dev/null 2>&1; then $(PYTEST) -q --only-marked browser -m browser $(NAMED); \
-	else echo "Chromium is not installed: the page is not tested in a browser"; fi
+test-browser: venv ## Tests of the page in a browser, where Chromium is installed; its accessibility where npm is, too
+	@if ! command -v chromium >/dev/null 2>&1; then echo "Chromium is not installed: the page is not tested in a browser"; \
+	elif ! command -v npm >/dev/null 2>&1; then echo "npm is not installed: accessibility is not tested"; \
+	$(PYTEST) -q --only-marked browser -m "browser and not axe" $(NAMED); \
+	else $(MAKE) --no-print-directory $(AXE) && \
+	SWEYARD_AXE=$(AXE) $(PYTEST) -q --only-marked browser -m browser $(NAMED); fi
+
+# What judges accessibility: for tests alone, and no part of what is shipped.
+$(AXE):
+	@mkdir -p $(@D)
+	cd $(@D) && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && tar -xzf axe-core-$(AXE_VERSION).tgz \
+		--strip-components 1 package/axe.min.js && echo "$(AXE_SHA256)  axe.min.js" | sha256sum --check --quiet || { rm -f axe.min.js; exit 1; }
 
 .PHONY: prove
 prove: venv ## What takes longer: three-seed learning proof, kill matrix, 512 pods; dated results in docs (2 hours, root)

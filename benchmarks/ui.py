@@ -1,7 +1,8 @@
 """The page in a real browser: how soon it shows something, how fast squares are painted, how long a search takes.
 
-`python -m benchmarks.ui [--attempts N] [--tokens T]` needs Chromium. It writes the store of attempts that
-`benchmarks.rollouts` writes, serves it, and opens it with an empty cache. The last line is JSON:
+`python -m benchmarks.ui [--attempts N] [--tokens T]` needs Chromium. It writes a store of attempts, serves it, and
+opens it with an empty cache. Each step has the attempts of `benchmarks.rollouts` under names of its own, encoded once:
+to encode a hundred thousand would take longer than all that is measured. The last line is JSON:
 
 - `first_view_s`: from asking for the page to the list of runs; `blank_s`: the same for an answer of three bytes
 - `list_100k_s`: from asking for the list of all attempts to its first rows, nothing of it read before
@@ -21,16 +22,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from benchmarks.browser import Page, browse
 from benchmarks.figures import print_figures
-from benchmarks.rollouts import write_run
+from benchmarks.rollouts import ATTEMPTS_PER_STEP, make_attempt
 
 from sweyard_cli.ui.directories import Directories
 from sweyard_cli.ui.serve import listen, make_server
 from sweyard_cli.ui.sources import Sources
-from sweyard_trainer.rollouts.codec import decode_plain
-from sweyard_trainer.rollouts.files import ROLLOUTS, find_files
+from sweyard_trainer.rollouts.codec import decode_plain, encode
+from sweyard_trainer.rollouts.files import ROLLOUTS, SEALED, find_files, step_label
 from sweyard_trainer.rollouts.reading import iterate_batches
+from sweyard_trainer.rollouts.schema import SCHEMA
+from sweyard_trainer.rollouts.sealed import write_parquet
 
 ABSENT = "no such words anywhere"
 RUN = "run"
@@ -45,12 +51,32 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name) / RUN
-        write_run(directory / ROLLOUTS, arguments.attempts, arguments.tokens)
+        write_store(directory / ROLLOUTS, arguments.attempts, arguments.tokens)
         (directory / "progress.json").write_text(json.dumps({"phase": "rl", "step": 1, "totalSteps": 2}))
         with served(Path(name)) as address:
             figures = asyncio.run(measure(address, arguments.attempts))
         figures["plain_search_s"] = round(search_plainly(directory / ROLLOUTS), 2)
     print_figures(figures)
+
+
+def write_store(rollouts: Path, attempts: int, num_tokens: int) -> None:
+    """A sealed file a step."""
+    rollouts.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    rows = [encode(make_attempt(random, 1, number, num_tokens)) for number in range(ATTEMPTS_PER_STEP)]
+    first_step = pa.Table.from_batches(rows, SCHEMA).combine_chunks()
+    for step, first in enumerate(range(0, attempts, ATTEMPTS_PER_STEP), 1):
+        with (rollouts / f"{step_label(step)}{SEALED}").open("wb") as file:
+            write_parquet(file, in_step(first_step.slice(0, attempts - first), step).to_batches())
+
+
+def in_step(table: pa.Table, step: int) -> pa.Table:
+    """The attempts of step 1 under the names of another."""
+    for name in ("attempt_id", "group_id"):
+        number = table.schema.get_field_index(name)
+        named = pc.replace_substring_regex(table[name], pattern="^1/", replacement=f"{step}/")
+        table = table.set_column(number, table.schema.field(number), named)
+    return table
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The page in Chromium: every view, wide and narrow, light and dark, without a complaint in its console."""
 
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ VIEWS = {
     "#/caches": ".empty",
 }
 """By address, what is there once it is drawn."""
+MANY_RULES = 20
+"""Of axe's that a page keeps, if it was looked at."""
 
 
 @pytest.fixture
@@ -70,6 +73,26 @@ async def test_every_view_is_drawn_and_none_is_wider_than_the_window(
         await show(page, address, view)
         assert await page.ask("document.documentElement.scrollWidth <= innerWidth"), view
         assert not await page.ask("document.querySelector('.trouble')?.textContent"), view
+
+
+@pytest.mark.axe
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+async def test_no_view_shuts_anybody_out(page: Page, address: str, width: int, scheme: str) -> None:
+    axe = Path(os.environ["SWEYARD_AXE"]).read_text(encoding="utf-8")
+    await page.call("Page.setBypassCSP", enabled=True)
+    await page.resize(width, 844)
+    await page.prefer(scheme)
+    found = []
+    for view in VIEWS:
+        await page.open("about:blank")
+        await show(page, address, view)
+        await page.ask(f"{axe}; document.querySelectorAll('details').forEach((each) => {{ each.open = true; }})")
+        if view.startswith(f"#/runs/_/run/{READ}"):
+            await page.wait("document.querySelector('.token')")
+        told = await page.ask("axe.run().then(({ passes, violations }) => [passes.length, violations])")
+        assert told[0] > MANY_RULES, view
+        found += [(view, one["help"]) for one in told[1] if one["impact"] in ("serious", "critical")]
+    assert found == []
 
 
 async def test_what_a_model_wrote_is_text_with_nothing_hidden_in_it(page: Page, address: str) -> None:
