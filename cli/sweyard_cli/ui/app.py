@@ -51,6 +51,7 @@ def make_app(
     routes = [
         Route("/", lambda request: send_asset(request, assets["index.html"])),
         Route("/static/{path:path}", lambda request: send_asset(request, assets.get(request.path_params["path"]))),
+        Route("/favicon.ico", lambda request: send_asset(request, assets["icon.svg"])),
         Route("/healthz", lambda request: Response("ok\n", media_type="text/plain")),
         Route("/api/news", news),
         Route("/api/pools", answering(lambda _: sources.pools())),

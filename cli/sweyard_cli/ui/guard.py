@@ -37,8 +37,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 PARAMETER = "token"
-OPEN_PATHS = ("/healthz", "/static/app.css")
-"""Without a secret in them: for a kubelet, and for the page that asks for the token."""
+OPEN_PATHS = ("/healthz", "/static/app.css", "/favicon.ico")
+"""Without a secret in them: for a kubelet, and for the page that asks for the token, whose icon browsers look for."""
 _SIGN_IN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>sweyard</title><link rel="stylesheet" href="/static/app.css"></head>

@@ -28,6 +28,14 @@ def test_without_the_token_nothing_is_shown(client: TestClient, path: str, heade
     assert "Access token" in response.text
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/static/app.css", "text/css"), ("/favicon.ico", "image/svg+xml"), ("/healthz", "text/plain")]
+)
+def test_what_the_request_for_a_token_is_made_of_needs_none(client: TestClient, path: str, kind: str) -> None:
+    response = client.get(path)
+    assert (response.status_code, response.headers["content-type"].partition(";")[0]) == (200, kind)
+
+
 def test_the_token_is_taken_from_a_header_or_once_from_the_address(client: TestClient) -> None:
     assert client.get("/api/runs", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
     assert client.get("/?token=wrong").status_code == 401

@@ -93,11 +93,17 @@ export function attemptsView({ parts: [where, name], parameters }) {
   }
 
   function line(row, index) {
-    const link = h("a", { href: attemptAddress(run, row.attempt_id, asked.text ? { text: asked.text } : {}), class: "mono", "data-index": index, tabindex: index === chosen ? "0" : "-1" }, row.attempt_id);
+    const link = h("a", { href: attemptAddress(run, row.attempt_id, asked.text ? { text: asked.text } : {}), class: "mono", "data-index": index, tabindex: index === chosen ? "0" : "-1" }, named(row.attempt_id));
     const cells = [link, outcomeTag(row.outcome), number(row.reward), row.num_turns, number(row.num_sampled_tokens), number(row.num_tokens)];
     const element = h("div", { role: "row", class: "row", "aria-rowindex": index + 2 }, cells.map((cell, i) => h("div", { role: "cell", class: COLUMNS[i][2] }, cell)));
     element.style.transform = `translateY(${index * ROW}px)`;
     return element;
+  }
+
+  /** Where there is no room, of the task; its attempts differ in what follows. */
+  function named(id) {
+    const end = id.lastIndexOf("/");
+    return [h("span", {}, id.slice(0, end)), id.slice(end)];
   }
 
   function focus() {
