@@ -10,7 +10,7 @@ from sweyard_api.constants import ANNOTATION_HOLDER, CONTAINER_SANDBOX, LABEL_PO
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 
 POOL = "benchmark"
-_KEEP_ALIVE = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
+_KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
 _AT_ONCE = 32
 
 

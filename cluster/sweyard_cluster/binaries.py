@@ -59,7 +59,8 @@ class Binaries:
         prerequisites.ensure({}, progress, go=self.go_environment())
         progress.say(announcement(missing))
         for recipe, wanted in recipes_for(missing):
-            with exclusive(self.cache.binaries / f".{recipe_key(recipe)}.lock"):
+            lock = self.cache.binaries / f".{recipe_key(recipe)}.lock"
+            with exclusive(lock, lambda: progress.await_turn("another build of the same programs")):
                 self._build(recipe, [name for name in wanted if not self.path(name).exists()], progress)
 
     def missing(self, groups: Iterable[str]) -> list[str]:

@@ -141,7 +141,7 @@ class Buildah:
         fixed = ["--isolation", "chroot", "--network", "host", "--layers", "--pull-never", "--force-rm"]
         settings = host_settings(temporary)
         command = self.command("build", *fixed, *settings, *build.options(), str(build.context))
-        with exclusive(build_lock(self.storage)):
+        with exclusive(build_lock(self.storage), lambda: progress.await_turn("another build of images")):
             self._tidy("rm", "--all")
             # Scratch space must be where the file system is large.
             run_logged(command, progress, {**os.environ, "TMPDIR": str(temporary)})

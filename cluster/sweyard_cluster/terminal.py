@@ -29,6 +29,11 @@ class Progress:
     def note(self, text: str) -> None:
         self._note = text
 
+    def await_turn(self, holder: str) -> None:
+        """The running step goes on when `holder` has ended."""
+        self.note(f"(waits for {holder} to end)")
+        self.milestone(f"waits for {holder} to end")
+
     def milestone(self, text: str) -> None:
         """Part of a long step is done: a line in a pipe, where nothing else tells that it goes on."""
         if not self.live:

@@ -1,5 +1,6 @@
 """Processes, locks, cgroups, programs and images, on files and processes of the test's own."""
 
+import io
 import os
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
 from sweyard_cluster.recipes import GROUPS, RECIPES, pinned_version, recipes_for
 from sweyard_cluster.scratch_image import scratch_image
+from sweyard_cluster.terminal import Progress
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -117,6 +119,29 @@ def test_lock_is_held_by_one_even_if_its_file_is_deleted(tmp_path: Path) -> None
     for thread in threads:
         thread.join()
     assert most == [1]
+
+
+def test_who_waits_for_a_lock_says_so_and_goes_on(tmp_path: Path) -> None:
+    lock, told = tmp_path / "lock", io.StringIO()
+    with exclusive(lock):
+        waiter = threading.Thread(target=_hold, args=(lock, Progress(told)))
+        waiter.start()
+        while "waits for another build to end" not in told.getvalue():
+            time.sleep(0.001)
+        assert "held" not in told.getvalue()
+    waiter.join()
+    assert told.getvalue().endswith("held\n")
+
+
+def test_a_free_lock_is_taken_without_a_word(tmp_path: Path) -> None:
+    told = io.StringIO()
+    _hold(tmp_path / "lock", Progress(told))
+    assert told.getvalue() == "held\n"
+
+
+def _hold(lock: Path, progress: Progress) -> None:
+    with exclusive(lock, lambda: progress.await_turn("another build")):
+        progress.say("held")
 
 
 def test_cgroup_v1_is_made_in_every_hierarchy_with_its_cpus(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ FAULTS = {
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
-    "sandboxes": Fault(kill(None, "sandbox", "trap 'exit 0'")),
+    "sandboxes": Fault(kill(None, "sandbox", "trap 'exit 143'")),
     "eviction": Fault(evict_trainer),
     "quota": Fault(forbid_pods, max_restarts=1),
     "admission": Fault(deny_trainers, max_restarts=1),

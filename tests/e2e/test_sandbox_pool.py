@@ -15,7 +15,7 @@ from tests.terminal import terminal
 from sweyard_api.constants import API_VERSION
 from sweyard_cluster.node_config import STRICT_HANDLER, STRICT_LIMITS
 from sweyard_cluster.testing import TestCluster
-from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
 
@@ -31,7 +31,7 @@ def namespace(installation: Installation) -> Iterator[str]:
     name = installation.make_namespace()
     resources = {
         "requests": {"cpu": "10m", "memory": "16Mi", "ephemeral-storage": "16Mi"},
-        "limits": {"memory": MEMORY, "ephemeral-storage": "1Gi"},
+        "limits": {"memory": MEMORY, "ephemeral-storage": "64Mi"},
     }
     spec = {
         "replicas": 4,
@@ -131,19 +131,28 @@ async def test_broken_sandboxes_are_named_to_their_holder_and_replaced(
     installation: Installation, namespace: str, pool: Pool
 ) -> None:
     reasons = []
-    for act in (end_first_process, evict):
+    for act in (end_first_process, evict, fill_disk):
         sandbox = await pool.acquire(installation.task_image, deadline_seconds=CLAIM_SECONDS)
         with pytest.raises(InfrastructureError) as failure:
             await act(installation, namespace, sandbox)
-        reasons.append(failure.value.reason)
+        reasons.append((failure.value.reason, isinstance(failure.value, SandboxEndedError)))
         await sandbox.close()
-    assert reasons == [FailureReason.ENDED_FROM_WITHIN, FailureReason.EVICTED]
+    assert reasons == [
+        (FailureReason.ENDED_FROM_WITHIN, True),
+        (FailureReason.EVICTED, False),
+        (FailureReason.ENDED_FROM_WITHIN, True),
+    ]
     async with pool.claim_many([installation.task_image] * 2, deadline_seconds=CLAIM_SECONDS) as replaced:
         assert len({sandbox.id for sandbox in replaced}) == 2
 
 
 async def end_first_process(_installation: Installation, _namespace: str, sandbox: Any) -> None:
     await sandbox.run("kill -TERM 1; sleep 100", timeout_seconds=120)
+
+
+async def fill_disk(_installation: Installation, _namespace: str, sandbox: Any) -> None:
+    """The kubelet evicts whoever is beyond its own limit: that is the sandbox's doing, and no failure of a node."""
+    await sandbox.run("head -c 150000000 /dev/zero >/tmp/full; sleep 120", timeout_seconds=150)
 
 
 async def evict(installation: Installation, namespace: str, sandbox: Any) -> None:

@@ -1,7 +1,8 @@
 """The pod of one sandbox.
 
 It only idles: commands come in through exec streams that clients open. Its shell is process 1, so it reaps the orphans
-that commands leave behind. As process 1 it would ignore SIGTERM; the trap makes deletion quick.
+that commands leave behind. As process 1 it would ignore SIGTERM; the trap makes deletion quick. It must not end with 0:
+of a pod whose containers all did, the kubelet says Succeeded, and no longer that it evicted it and why.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_re
 LABEL_LANE = "sweyard.dev/lane"
 """slot modulo spec.maxPerNode: pods of one lane keep off each other's nodes, so no node holds more than the limit."""
 
-_KEEP_ALIVE = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
+_KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
 _LIMITS = {"memory": "4Gi", "ephemeral-storage": "8Gi"}
 _REQUESTED_DISK = "1Gi"
 _ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]

@@ -165,8 +165,8 @@ class FakeNodes:
 
     def _stop(self, pod: dict[str, Any], now: datetime) -> None:
         """As a kubelet tells it of a pod that is deleted, before the pod goes (KEP-3329)."""
-        ended = {"reason": "Completed", "exitCode": 0, "finishedAt": rfc3339(now)}
-        pod["status"]["phase"] = "Succeeded"
+        ended = {"reason": "Error", "exitCode": 143, "finishedAt": rfc3339(now)}
+        pod["status"]["phase"] = "Failed"
         (container,) = pod["status"]["containerStatuses"]
         container |= {"ready": False, "state": {"terminated": ended}}
         _set_ready(pod, "False", now)

@@ -19,6 +19,11 @@ _STATUS_REASONS = {
     "PreemptionByScheduler": FailureReason.EVICTED,
     "TerminationByKubelet": FailureReason.EVICTED,
 }
+_OWN_LIMIT = "exceed"
+"""In the kubelet's words for a pod, container or volume beyond its own limit of disk; a node short of some resource is
+told in others (kubernetes: pkg/kubelet/eviction/helpers.go)."""
+_TERMINATED_CODE = 143
+"""What a sandbox's first process makes of SIGTERM."""
 _UNPULLABLE = {
     "ErrImagePull",
     "ImagePullBackOff",
@@ -108,6 +113,8 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
     is_leaving = "deletionTimestamp" in metadata
     if not (is_leaving or ended or status.get("phase") in ("Succeeded", "Failed")):
         return None
+    if status.get("reason") == "Evicted" and _OWN_LIMIT in status.get("message", ""):
+        return SandboxEndedError(status["message"].strip())
     for said in (status, disruption):
         if (reason := _STATUS_REASONS.get(said.get("reason", ""))) is not None:
             return InfrastructureError(reason, said.get("message") or said["reason"])
@@ -119,7 +126,7 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
         return InfrastructureError(FailureReason.DELETED, "the pod is being deleted")
     if _is_to_be_explained(status):
         return None
-    if ended.get("exitCode") == 0:
+    if ended.get("exitCode") == _TERMINATED_CODE:
         # Process 1 ends by a signal alone, and only of what the kernel lets it hear from its own namespace; whatever
         # else stops a container says so above, or ends it with another code.
         return SandboxEndedError()

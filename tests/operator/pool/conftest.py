@@ -121,7 +121,7 @@ class World:
         pod = self.mark_released(uid)
         if dirt is not None:
             self.nodes.dirty[uid] = dirt
-        self.nodes.end_container(pod, end or {"reason": "Completed", "exitCode": 0})
+        self.nodes.end_container(pod, end or {"reason": "Error", "exitCode": 143})
 
     def join(self, holder: str, demand: Sequence[str] = ()) -> None:
         """Create a Lease, keep it renewed, and announce `demand`."""

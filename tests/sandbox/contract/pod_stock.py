@@ -9,7 +9,7 @@ from typing import Any
 
 from sweyard_cluster.testing import TestCluster
 
-KEEP_ALIVE = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
+KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 
 

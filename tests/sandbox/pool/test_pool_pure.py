@@ -53,9 +53,9 @@ LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
             id="evicted",
         ),
         pytest.param(
-            pod(terminated(exitCode=137) | {"reason": "Evicted", "message": "exceeds its limit"}),
+            pod(terminated(exitCode=137) | {"reason": "Evicted", "message": "The node was low on resource"}),
             FailureReason.EVICTED,
-            "exceeds its limit",
+            "The node was low on resource",
             id="evicted-with-a-dead-container",
         ),
         pytest.param(pod({"reason": "NodeLost"}, **LEAVING), FailureReason.NODE_LOST, "NodeLost", id="node-lost"),
@@ -73,13 +73,19 @@ LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ),
         pytest.param(pod(terminated(exitCode=3, reason="Error")), FailureReason.ERROR, "code 3", id="ended"),
         pytest.param(
-            pod(terminated(exitCode=0, reason="Completed")),
+            pod(terminated(exitCode=143, reason="Error")),
             FailureReason.ENDED_FROM_WITHIN,
             "first process",
             id="ended-from-within",
         ),
         pytest.param(
-            pod(terminated(exitCode=0, reason="Completed"), **LEAVING),
+            pod({"phase": "Failed", "reason": "Evicted", "message": "Pod storage usage exceeds the total limit 8Gi. "}),
+            FailureReason.ENDED_FROM_WITHIN,
+            "exceeds the total limit",
+            id="filled-its-disk",
+        ),
+        pytest.param(
+            pod(terminated(exitCode=143, reason="Error"), **LEAVING),
             FailureReason.DELETED,
             "deleted",
             id="ended-by-deletion",
@@ -98,18 +104,18 @@ def test_a_living_pod_has_no_cause_of_death(status: dict[str, Any]) -> None:
     assert explain_death(pod(status), "u") is None
 
 
-@pytest.mark.parametrize("code", [0, 137])
+@pytest.mark.parametrize("code", [143, 137])
 def test_why_all_containers_ended_is_not_guessed_before_the_kubelet_says_it(code: int) -> None:
     """A kubelet that evicts ends the containers first, and gives its reason together with the phase."""
     ended = terminated(exitCode=code, reason="Error")
     assert explain_death(pod(ended | {"phase": "Running"}), "u") is None
-    evicted = explain_death(pod(ended | {"reason": "Evicted", "message": "exceeds its limit"}), "u")
+    evicted = explain_death(pod(ended | {"reason": "Evicted", "message": "The node was low on resource: memory. "}), "u")
     assert evicted is not None
     assert evicted.reason is FailureReason.EVICTED
 
 
 def test_a_container_that_ended_beside_others_that_run_is_a_death() -> None:
-    status = terminated(exitCode=0, reason="Completed") | {"phase": "Running"}
+    status = terminated(exitCode=143, reason="Error") | {"phase": "Running"}
     status["containerStatuses"].append({"name": "other", "state": {"running": {}}})
     assert isinstance(explain_death(pod(status), "u"), SandboxEndedError)
 
