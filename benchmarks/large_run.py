@@ -20,7 +20,7 @@ import yaml
 from benchmarks.audit import read_audit
 from benchmarks.figures import print_figures
 from benchmarks.gpu_nodes import give_gpus
-from benchmarks.operator_process import CHECKOUT, OperatorProcess, cpu_seconds, peak_rss_mib
+from benchmarks.operator_process import ALONE, CHECKOUT, OperatorProcess, cpu_seconds, peak_rss_mib
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import fresh_namespace
 from benchmarks.runs import make_volume
@@ -92,7 +92,7 @@ def count_requests(logs: Path) -> Counter[str]:
 def run(recipe: Path, num_nodes: int, log: Path) -> dict[str, Any]:
     """Everything, on a cluster of its own."""
     with own_cluster(fake_nodes=num_nodes, audit=True) as cluster:
-        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_TRAINER_IMAGE="benchmark/none:1")
+        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_TRAINER_IMAGE="benchmark/none:1", **ALONE)
         try:
             operator.start()
             operator.wait_until_ready()

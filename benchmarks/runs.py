@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.audit import count_writes, read_audit
 from benchmarks.figures import percentile, print_figures
 from benchmarks.histograms import p99, read_buckets
-from benchmarks.operator_process import OperatorProcess, cpu_seconds, peak_rss_mib
+from benchmarks.operator_process import ALONE, OperatorProcess, cpu_seconds, peak_rss_mib
 from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import fresh_namespace
 
@@ -128,7 +128,7 @@ def summarize(waits: Iterable[float]) -> dict[str, float]:
 def run(num_runs: int, num_nodes: int, log: Path) -> dict[str, Any]:
     """Everything, on a cluster of its own."""
     with own_cluster(fake_nodes=num_nodes, audit=True) as cluster:
-        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_TRAINER_IMAGE="benchmark/none:1")
+        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_TRAINER_IMAGE="benchmark/none:1", **ALONE)
         try:
             operator.start()
             operator.wait_until_ready()

@@ -164,7 +164,8 @@ def _log_phase(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) ->
     """One line for each change of phase, with the run's name and what it waits for."""
     if after and before.get("phase") != after["phase"]:
         told = {entry["type"]: entry["message"] for entry in after["conditions"]}
-        logger.info("%s: %s", after["phase"], told.get(ConditionType.PROGRESSING, ""), extra={"object": str(key)})
+        message = told.get(ConditionType.PROGRESSING, "").removeprefix(f"{after['phase']}: ")
+        logger.info("%s: %s", after["phase"], message, extra={"object": str(key)})
 
 
 def _gist(refusals: tuple[Refusal, ...]) -> set[tuple[str, str]]:
