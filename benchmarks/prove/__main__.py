@@ -1,7 +1,8 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
 `python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, chain, churn, kills,
-faults, lives, images, wave, qwen-code; by default all. All but the first seven and the last need Linux and root.
+faults, lives, images, wave, swe-bench, qwen-code; by default all. All but the first seven and the
+last need Linux and root.
 """
 
 import argparse
@@ -97,6 +98,11 @@ def prove_wave() -> None:
     write_section(Section("A wave of sandboxes", "python -m benchmarks.prove wave", lines))
 
 
+def prove_swe_bench() -> None:
+    """Tasks in SWE-bench's format from source archives of real packages, graded in pods as swebench grades them."""
+    _run("benchmarks.prove.swe_bench")
+
+
 def prove_qwen_code() -> None:
     """qwen-code itself solves tasks in sandboxes without a network, and what is recorded is what its engine sent."""
     _run("benchmarks.prove.qwen_code")
@@ -133,6 +139,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "lives": prove_lives,
     "images": prove_images,
     "wave": prove_wave,
+    "swe-bench": prove_swe_bench,
     "qwen-code": prove_qwen_code,
 }
 

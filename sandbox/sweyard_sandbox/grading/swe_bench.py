@@ -7,6 +7,8 @@ believes the first exit code that the log shows, which the tested work may have 
 import asyncio
 import re
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,12 @@ EXIT_CODE = re.compile(r">>>>> Test Exit Code:\s*(-?\d+)")
 STATUSES = {"SKIPPED": TestStatus.SKIPPED}
 
 
+@dataclass(frozen=True, slots=True)
 class SweBenchGrader:
     """`grading` of its tasks: row."""
+
+    hear_log: Callable[[str], None] = lambda log: None
+    """Told the whole log of each evaluation, of which a grade has the end alone."""
 
     async def grade(self, task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
         """Apply, run the row's script, and let swebench read the log."""
@@ -55,6 +61,7 @@ class SweBenchGrader:
             result = await sandbox.run(
                 "/bin/bash /eval.sh", timeout_seconds=timeout_seconds, output_cap_bytes=LOG_CAP_BYTES
             )
+        self.hear_log(result.text)
         if result.timed_out:
             return Grade(False, False, ("the tests took too long",), log=result.text[-LOG_CHARACTERS:], timed_out=True)
         return await asyncio.to_thread(_judge, task, specification, patch, result)
