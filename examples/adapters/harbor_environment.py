@@ -1,4 +1,4 @@
-"""A RolloutPool as an environment of Harbor (0.20, Python 3.12 and later).
+"""A RolloutPool as an environment of Harbor (tried with 0.26, Python 3.12 and later).
 
     pip install harbor
     harbor run -p TASKS -a oracle --environment-import-path examples.adapters.harbor_environment:PoolEnvironment \\
