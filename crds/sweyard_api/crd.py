@@ -85,9 +85,10 @@ def _root_schema(kind: Kind) -> Schema:
 
 def name_rule(kind: Kind) -> str:
     """What a name of this kind must be."""
+    article = "an" if kind.name[0] in "AEIOU" else "a"
     return (
-        f"the name of a {kind.name} must have at most {kind.max_name_length} characters, lower-case letters, digits "
-        "and hyphens: pods, services and labels are named after it"
+        f"the name of {article} {kind.name} must have at most {kind.max_name_length} characters, lower-case letters, "
+        "digits and hyphens: pods, services and labels are named after it"
     )
 
 

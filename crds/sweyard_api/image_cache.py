@@ -60,7 +60,8 @@ class ImageCacheSpec(Model):
     ] = "all"
     """On how many nodes each image is held; `all` for every node, 0 for no pre-pull."""
     disk_budget: PositiveQuantity | None = None
-    """Bytes each node may spend on these images; default: what the kubelet's own image collection leaves."""
+    """Bytes that all images on a node may take, those of other pods among them; default: what the kubelet's own image
+    collection leaves."""
     max_parallel_pulls_per_node: Annotated[int, Field(ge=1, le=64)] = 3
     """Pulls at once on one node."""
     max_parallel_pulls_per_registry: Annotated[int, Field(ge=1, le=10_000)] = 100

@@ -89,7 +89,7 @@ def _problem(details: Any, model: type[Model]) -> Problem:
 
 def _sentence(kind: str, context: dict[str, Any], value: Any, field: str) -> str | None:
     if kind == "missing":
-        return f"is required: set it, or a preset that does{_EXAMPLES.get(field, '')}"
+        return f"is required: set it{'' if '[' in field else ', or a preset that does'}{_EXAMPLES.get(field, '')}"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"must match {context['pattern']}")
     if kind == "literal_error":

@@ -58,7 +58,7 @@ def test_what_is_no_manifest_of_ours_is_told(text: str, sentence: str) -> None:
 METADATA = {
     "no mapping": ("[a]", "metadata: must be a mapping"),
     "a number for a name": ("{name: 3}", "metadata.name is 3: must be a string (put it in quotes)"),
-    "a name of another line": (r'{name: "a\n"}', "the name of a ImageCache"),
+    "a name of another line": (r'{name: "a\n"}', "the name of an ImageCache"),
     "a list for a namespace": ("{name: a, namespace: [b]}", "metadata.namespace: must be lower-case letters"),
     "capitals in a namespace": ("{name: a, namespace: B}", "metadata.namespace is 'B': must be lower-case letters"),
     "a number for labels": ("{name: a, labels: 3}", "metadata.labels is 3: must be a mapping of strings"),

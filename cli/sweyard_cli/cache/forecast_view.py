@@ -66,7 +66,7 @@ def _tell_bytes(told: Forecast, bits_per_second: float) -> Iterator[str]:
     budget = max((node.budget_bytes or 0 for node in told.nodes), default=0)
     yield (
         f"about {size(mean)} on the disk of a node, {size(max(loads))} on the fullest"
-        + (f", of a budget of {size(budget)}" if budget else "")
+        + (f", of a budget of {size(budget)}, which images of other pods count against too" if budget else "")
     )
 
 

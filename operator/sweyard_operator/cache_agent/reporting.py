@@ -10,7 +10,10 @@ from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, Image
 from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.shared_layers import family_layers, shorten
 
-_NO_ROOM = "the node's disk budget has no room for it; raise diskBudget, lower copies or name fewer images"
+_NO_ROOM = (
+    "the node's disk budget, which the images of other pods count against too, has no room for it; raise diskBudget, "
+    "lower copies or name fewer images"
+)
 
 
 @dataclass(frozen=True, slots=True)
