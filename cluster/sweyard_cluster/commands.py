@@ -91,8 +91,9 @@ def heal(tool: Tool, arguments: argparse.Namespace) -> None:
 
 def enter(tool: Tool, arguments: argparse.Namespace) -> None:
     spec = cluster_with_nodes(tool, arguments.name)
-    command = [*faults.named_node(tool, spec, arguments.node).enter_command(), *(arguments.arguments or ["bash"])]
-    os.execvpe(command[0], command, dict(tool.environment))
+    node = faults.named_node(tool, spec, arguments.node)
+    command = [*node.enter_command(), *(arguments.arguments or ["bash"])]
+    os.execvpe(command[0], command, dict(node.environment()))
 
 
 def images(tool: Tool, arguments: argparse.Namespace) -> None:

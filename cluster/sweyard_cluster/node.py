@@ -98,7 +98,7 @@ class Node:
         pause = str(self.binaries.path("pause"))
         command = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
                    "--propagation", "private", "bash", f"{self.files.state}/enter.sh", pause]  # fmt: skip
-        record = self.processes.start(self.name, command, self._environment())
+        record = self.processes.start(self.name, command, self.environment())
         pid = only_child(record.pid)
 
         def entered() -> bool:
@@ -117,10 +117,10 @@ class Node:
         return ["nsenter", "--target", target, "--net", "--mount", "--uts", "--ipc", "--pid", "--"]
 
     def _inside(self, program: str, *command: str) -> None:
-        self.processes.start(f"{self.name}-{program}", [*self.enter_command(), *command], self._environment())
+        self.processes.start(f"{self.name}-{program}", [*self.enter_command(), *command], self.environment())
 
-    def _environment(self) -> Mapping[str, str]:
-        # containerd looks for its shim in PATH.
+    def environment(self) -> Mapping[str, str]:
+        """Of what runs inside: ours, with the node's programs in PATH, where containerd looks for its shim."""
         path = f"{self.binaries.path('containerd').parent}:{self.binaries.environment.get('PATH', '')}"
         return {**self.binaries.environment, "PATH": f"{path}:/usr/sbin:/sbin"}
 

@@ -164,3 +164,10 @@ def test_pod_has_a_limit_on_processes(cluster: TestCluster, namespace: str, run_
     bridge = cluster.tool.spec(cluster.name).addresses.bridge
     limits = list(Path("/sys/fs/cgroup").glob(f"**/{bridge}/node1/**/pod{uid}/pids.max"))
     assert [limit.read_text().strip() for limit in limits] == [str(POD_PIDS_LIMIT)]
+
+
+def test_the_runtime_of_a_node_is_asked_from_inside(
+    cluster: TestCluster, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    entered = command("enter", "--name", cluster.name, "node1", "ctr", "-n", "k8s.io", "version")
+    assert "Server:" in entered.stdout
