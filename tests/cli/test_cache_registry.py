@@ -152,3 +152,18 @@ def test_a_plan_with_sizes_tells_bytes_time_and_what_does_not_fit(
     assert "9 s at 8 Gbit/s a node" in result.output
     assert f"no node has room for 1 image: {images[3]}" in result.output
     assert "node-1: 3 images, 18 GB of 20 GB, 1 left out" in result.output
+
+
+def test_a_registry_that_speaks_plain_http_is_read_only_with_leave(
+    sweyard: Callable[..., Any], registry: FakeRegistry, tmp_path: Path
+) -> None:
+    host = registry.address.replace("127.0.0.1", "0.0.0.0")  # the same place, but not by a name of this machine's own
+    registry.pages["/v2/a/manifests/1"] = {"layers": LAYERS}
+    file = tmp_path / "cache.yaml"
+    spec = {"images": [f"{host}/a:1"]}
+    document = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "ImageCache", "metadata": {"name": "c"}, "spec": spec}
+    file.write_text(json.dumps(document))
+    ask = ["cache", "plan", "-f", file, "--nodes", "1", "--sizes"]
+    refused = sweyard(*ask)
+    assert f"{host} speaks plain HTTP, which --insecure-registry {host} allows" in " ".join(refused.output.split())
+    assert "3 GB to pull" in sweyard(*ask, "--insecure-registry", host).output

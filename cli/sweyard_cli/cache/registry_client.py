@@ -114,8 +114,10 @@ class RegistryClient:
             try:
                 return _open(_request(method, _url("https", host, path), headers, body, authorization), context)
             except urllib.error.URLError as error:
-                if host not in self.insecure_hosts or not _is_plain_http(error):
+                if not _is_plain_http(error):
                     raise
+                if host not in self.insecure_hosts:
+                    raise RegistryError(f"{host} speaks plain HTTP, which --insecure-registry {host} allows") from error
                 self._plain_hosts.add(host)
         return _open(_request(method, _url("http", host, path), headers, body, authorization), None)
 

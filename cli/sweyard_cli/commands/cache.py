@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Task images on nodes: plan them, and see them.")
 
+InsecureOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST[:PORT]",
+        help="To read images from one that speaks plain HTTP or has an unknown certificate; repeatable.",
+        show_default=False,
+    ),
+]
+
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
@@ -50,6 +59,7 @@ def plan(
     disk_factor: Annotated[
         float, typer.Option(min=1.0, help="Bytes on disk for each compressed one: containerd keeps both forms.")
     ] = 3.0,
+    insecure_registry: InsecureOption = None,
 ) -> None:
     """Say what the images of the TrainingRun or ImageCache in FILE will cost, before anything is pulled."""
     from sweyard_cli.cache.forecast import forecast, list_sizes
@@ -60,7 +70,8 @@ def plan(
     bits_per_second = parse_bandwidth(bandwidth)
     wanted = _wanted(file, namespace)
     places = _places(wanted, namespace, nodes, budget)
-    layers, untold = read_layers(wanted.images, Registry(RegistryClient(_logins(), tries=2))) if sizes else ({}, {})
+    client = RegistryClient(_logins(), frozenset(insecure_registry or ()), tries=2)
+    layers, untold = read_layers(wanted.images, Registry(client)) if sizes else ({}, {})
     console = make_console()
     if listing is not None:
         listing.write_text(list_sizes(wanted.images, layers), encoding="utf-8")
@@ -100,8 +111,9 @@ def mirror(
     namespace: NamespaceOption = None,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="Copies at once.")] = 4,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="The registry speaks plain HTTP or has an unknown certificate.")
+        bool, typer.Option("--insecure", help="That registry speaks plain HTTP or has an unknown certificate.")
     ] = False,
+    insecure_registry: InsecureOption = None,
 ) -> None:
     """Copy the images of the TrainingRun or ImageCache in FILE into a registry; what is there already is skipped."""
     from sweyard_cli.cache.image_copier import ImageCopier
@@ -114,8 +126,8 @@ def mirror(
     def tell(done: Mirrored) -> None:
         typer.echo(f"{done.outcome}: {done.image}{f': {done.message}' if done.message else ''}")
 
-    hosts = frozenset({registry_host(target) for target in copies.values()} if insecure else ())
-    copier = ImageCopier(RegistryClient(_logins(), hosts))
+    targets = {registry_host(target) for target in copies.values()} if insecure else ()
+    copier = ImageCopier(RegistryClient(_logins(), frozenset({*targets, *(insecure_registry or ())})))
     found = mirror_images(copies, copier, parallel=parallel, tell=tell)
     failed = [done for done in found if done.outcome is Outcome.FAILED]
     typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
