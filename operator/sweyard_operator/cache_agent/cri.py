@@ -1,6 +1,5 @@
 """The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -9,17 +8,7 @@ import grpc
 
 from sweyard_operator.cache_agent import content_pb2, cri_pb2
 from sweyard_operator.cache_agent.protocol import PullFailure
-
-_REASONS = (
-    (PullFailure.RATE_LIMITED, r"429|toomanyrequests|too many requests"),
-    (PullFailure.CORRUPT, r"unexpected commit digest|digest mismatch|unexpected digest|failed size validation"),
-    (PullFailure.UNAUTHORIZED, r"401|403|unauthorized|authorization failed|access denied|denied:"),
-    (PullFailure.NOT_FOUND, r"not found|404|manifest unknown|name unknown"),
-    (PullFailure.DISK_FULL, r"no space left"),
-    (PullFailure.TIMEOUT, r"deadline exceeded|timeout awaiting|handshake timeout"),
-    (PullFailure.REGISTRY_UNREACHABLE, r"connection refused|no such host|i/o timeout|no route to host|eof|50[0-9] "),
-)
-
+from sweyard_operator.cache_agent.pull_reasons import reason_in
 
 _CALL_SECONDS = 30.0
 
@@ -181,7 +170,4 @@ def classify(code: grpc.StatusCode, details: str) -> PullFailure:
         return PullFailure.TIMEOUT
     if code is grpc.StatusCode.NOT_FOUND:
         return PullFailure.NOT_FOUND
-    for reason, pattern in _REASONS:
-        if re.search(pattern, details, re.IGNORECASE):
-            return reason
-    return PullFailure.PULL_FAILED
+    return reason_in(details)

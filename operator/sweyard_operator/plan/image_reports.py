@@ -5,16 +5,12 @@ from dataclasses import dataclass
 
 from sweyard_api.image_cache import ImageFailure
 from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport, PullFailure
+from sweyard_operator.cache_agent.pull_reasons import reason_in
 from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_HOLDS
 from sweyard_operator.resources import Manifest, annotations_of, labels_of
 
 MAX_FAILURES = 20
-_WAITING_REASONS = {
-    "ErrImagePull": PullFailure.PULL_FAILED,
-    "ImagePullBackOff": PullFailure.PULL_FAILED,
-    "InvalidImageName": PullFailure.NOT_FOUND,
-    "ErrImageNeverPull": PullFailure.PULL_FAILED,
-}
+_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,8 @@ def _of_container(status: Manifest) -> ImageReport:
     if status.get("imageID"):
         return ImageReport(state=ImageState.CACHED)
     waiting = (status.get("state") or {}).get("waiting") or {}
-    reason = _WAITING_REASONS.get(waiting.get("reason", ""))
-    if reason is None:
+    if waiting.get("reason") not in _PULL_REASONS:
         return ImageReport(state=ImageState.PULLING)
     message = str(waiting.get("message", ""))
+    reason = PullFailure.NOT_FOUND if waiting["reason"] == "InvalidImageName" else reason_in(message)
     return ImageReport(state=ImageState.FAILED, reason=reason, message=message[:500])

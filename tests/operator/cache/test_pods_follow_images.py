@@ -10,7 +10,14 @@ import pytest
 from sweyard_api.constants import API_VERSION, LABEL_CACHE
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.build.cache_pods import build_holding_pods
-from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport, report_name
+from sweyard_operator.cache_agent.protocol import (
+    REPORT_KEY,
+    ImageReport,
+    ImageState,
+    NodeReport,
+    PullFailure,
+    report_name,
+)
 from sweyard_operator.handlers.rollout_pool import RolloutPoolController
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_operator.plan.image_binding import Binding, required_nodes
@@ -65,6 +72,26 @@ def test_pods_that_hold_images_tell_what_their_nodes_hold() -> None:
     agent = {"metadata": {"labels": {LABEL_CACHE: "c"}}, "spec": {"containers": []}}
     assert good_nodes("a:1", {**reports_of_pods([pod, agent]), "node-a": REPORTS["node-a"]}, ()) == ("node-b",)
     assert "" not in reports_of_pods([pod, agent])
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "message", "reason"),
+    [
+        ("ErrImagePull", "rpc error: code = NotFound desc = reg.io/a:1: not found", PullFailure.NOT_FOUND),
+        ("ImagePullBackOff", "ErrImagePull: dial tcp: connect: connection refused", PullFailure.REGISTRY_UNREACHABLE),
+        ("ImagePullBackOff", "ErrImagePull: unexpected status: 429 Too Many Requests", PullFailure.RATE_LIMITED),
+        ("InvalidImageName", "couldn't parse image name", PullFailure.NOT_FOUND),
+    ],
+)
+def test_what_a_holding_pod_cannot_pull_has_the_reason_that_an_agent_would_give(
+    waits_for: str, message: str, reason: PullFailure
+) -> None:
+    cache = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": "c", "namespace": "ns", "uid": "u"}}
+    (pod,) = build_holding_pods(cache, ImageCacheSpec(images=["a:1"], mode="pods"), "node-b", ["a:1"])
+    waiting = {"waiting": {"reason": waits_for, "message": message}}
+    pod["status"] = {"containerStatuses": [{"name": "image-0", "state": waiting}]}
+    said = reports_of_pods([pod])["node-b"].images["a:1"]
+    assert (said.state, said.reason) == (ImageState.FAILED, reason)
 
 
 def tell(api: FakeApiServer, said: NodeReport) -> None:
