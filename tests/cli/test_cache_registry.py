@@ -165,5 +165,7 @@ def test_a_registry_that_speaks_plain_http_is_read_only_with_leave(
     file.write_text(json.dumps(document))
     ask = ["cache", "plan", "-f", file, "--nodes", "1", "--sizes"]
     refused = sweyard(*ask)
-    assert f"{host} speaks plain HTTP, which --insecure-registry {host} allows" in " ".join(refused.output.split())
+    assert f"{host} speaks plain HTTP; `sweyard cache` reads it with --insecure-registry {host}" in " ".join(
+        refused.output.split()
+    )
     assert "3 GB to pull" in sweyard(*ask, "--insecure-registry", host).output

@@ -117,7 +117,9 @@ class RegistryClient:
                 if not _is_plain_http(error):
                     raise
                 if host not in self.insecure_hosts:
-                    raise RegistryError(f"{host} speaks plain HTTP, which --insecure-registry {host} allows") from error
+                    raise RegistryError(
+                        f"{host} speaks plain HTTP; `sweyard cache` reads it with --insecure-registry {host}"
+                    ) from error
                 self._plain_hosts.add(host)
         return _open(_request(method, _url("http", host, path), headers, body, authorization), None)
 
