@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 
 from . import faults, lifecycle, loading
+from .daemons import SERVING, daemon_names
 from .errors import ClusterError
 from .host import NODE_PACKAGES, ensure_packages, require_root
 from .image_builders import BUILD_PACKAGES, choose_builder, docker_can_build, unmount_storage
@@ -42,13 +43,24 @@ def status(tool: Tool, arguments: argparse.Namespace) -> None:
     spec = tool.spec(arguments.name)
     processes = tool.processes(tool.cache.cluster(spec.name))
     print(f"cluster {spec.name}: {spec.api_url}")
-    records = {name: processes.running(name) for name in processes.names()}
+    records = {name: processes.running(name) for name in daemon_names(spec)}
     for name, record in records.items():
         print(f"  {name:<32} {f'running, pid {record.pid}' if record else f'stopped{_meaning(name)}'}")
     if not all(records.values()):
-        print(f"What is stopped starts again with: python -m sweyard_cluster up --name {spec.name}")
-    if not spec.control_plane_only or spec.fake_nodes:
+        print(f"What is stopped starts again with: {up_again(spec)}")
+    if spec.control_plane_only and not spec.fake_nodes:
+        return
+    if away := [name for name in SERVING if not records[name]]:
+        print(f"Nodes cannot be asked for while {' and '.join(away)} {'is' if len(away) == 1 else 'are'} stopped")
+    else:
         print(tool.kubectl(spec.name).run("get", "nodes"), end="")
+
+
+def up_again(spec: ClusterSpec) -> str:
+    """The `up` that starts what a cluster lacks, and asks for nothing else."""
+    nodes = "--control-plane-only" if spec.control_plane_only else f"--nodes {spec.nodes}"
+    simulated = f" --fake-nodes {spec.fake_nodes}" if spec.fake_nodes else ""
+    return f"python -m sweyard_cluster up {nodes}{simulated} --name {spec.name}"
 
 
 def _meaning(process: str) -> str:

@@ -22,6 +22,8 @@ KUBELET_SECONDS = 120.0
 KUBELET_PORT = 10250
 REGISTERED_SECONDS = 120.0
 POLICY_SECONDS = 60.0
+PROGRAMS = ("containerd", "kubelet", "kube-proxy", "kube-router")
+"""What runs in a node's namespaces, in the order in which it starts."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,7 @@ class Node:
         state, pki = self.files.state, self.paths.pki
         for place in MOUNT_POINTS:
             (state / own_directory(place)).mkdir(parents=True, exist_ok=True)
-        for file, text in self.files.texts().items():
-            (state / file).parent.mkdir(parents=True, exist_ok=True)
-            (state / file).write_text(text)
+        self.files.write()
         default = subprocess.run([self.binaries.path("ctr"), "oci", "spec"], check=True, capture_output=True, text=True)
         (state / STRICT_SPEC).write_text(strict_spec(default.stdout))
         issue(pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}",

@@ -46,6 +46,14 @@ class NodeFiles:
             "enter.sh": enter_script(self),
         }
 
+    def write(self) -> None:
+        """What differs alone: kube-proxy ends when its file is written, with the same text too."""
+        for file, text in self.texts().items():
+            place = self.state / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.exists() or place.read_text() != text:
+                place.write_text(text)
+
 
 def own_directory(mount_point: str) -> str:
     """Where, in the node's state, lies what it has at a mount point."""

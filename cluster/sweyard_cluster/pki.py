@@ -31,7 +31,9 @@ def make_authority(directory: Path) -> None:
     openssl("req", "-x509", *KEY, "-subj", "/CN=sweyard-cluster", "-days", VALID_DAYS,
             "-keyout", str(directory / "ca.key"), "-out", str(directory / "ca.crt"))  # fmt: skip
     openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(directory / "sa.key"))
-    openssl("ec", "-in", str(directory / "sa.key"), "-pubout", "-out", str(directory / "sa.pub"))
+    unfinished = directory / ".sa.new"
+    openssl("ec", "-in", str(directory / "sa.key"), "-pubout", "-out", str(unfinished))
+    os.replace(unfinished, directory / "sa.pub")
 
 
 def issue(directory: Path, name: str, subject: str, alternative_names: Sequence[str] = ()) -> None:

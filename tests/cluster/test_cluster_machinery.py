@@ -1,5 +1,6 @@
 """Processes, locks, cgroups, programs and images, on files and processes of the test's own."""
 
+import errno
 import io
 import os
 import socket
@@ -13,8 +14,12 @@ from pathlib import Path
 import pytest
 
 from sweyard_cluster import cgroups, host_state
+from sweyard_cluster.__main__ import sentence
 from sweyard_cluster.addresses import Addresses
+from sweyard_cluster.arguments import parser
 from sweyard_cluster.binaries import check_version, content_key
+from sweyard_cluster.commands import up_again
+from sweyard_cluster.daemons import daemon_names
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.host import missing_packages
 from sweyard_cluster.locking import exclusive
@@ -25,6 +30,7 @@ from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
 from sweyard_cluster.recipes import GROUPS, RECIPES, pinned_version, recipes_for
 from sweyard_cluster.scratch_image import scratch_image
+from sweyard_cluster.spec import ClusterSpec, grown
 from sweyard_cluster.terminal import Progress
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -292,6 +298,60 @@ def test_node_files_name_its_own_state(tmp_path: Path) -> None:
     assert f"{tmp_path}/pki/node2.crt" in texts["kubelet.yaml"]
     assert 'sandbox = "172.29.1.1:5000/pause:1"' in texts["containerd.toml"]
     assert "registries/172.29.1.1:5000/hosts.toml" in texts
+
+
+def test_files_of_a_running_node_are_not_touched_by_another_up(tmp_path: Path) -> None:
+    files = NodeFiles("node1", 1, Addresses(1), tmp_path / "node1", tmp_path / "pki")
+    files.write()
+    written = {file: (files.state / file).stat().st_mtime_ns for file in files.texts()}
+    (files.state / "kubelet.yaml").write_text("half of i")
+    files.write()
+    touched = {file for file, before in written.items() if (files.state / file).stat().st_mtime_ns != before}
+    assert touched == {"kubelet.yaml"}
+    assert (files.state / "kubelet.yaml").read_text() == files.texts()["kubelet.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "among", "not_among"),
+    [
+        (ClusterSpec("c", 0, 0), set(), {"kubelet"}),
+        (ClusterSpec("c", 0, 0, fake_nodes=9), {"kwok"}, {"registry"}),
+        (ClusterSpec("c", 0, 2), {"registry", "provisioner", "node2", "node2-kubelet", "node1-kube-router"}, {"kwok"}),
+    ],
+    ids=["control plane", "simulated nodes", "two nodes"],
+)
+def test_daemons_that_never_started_are_among_those_of_a_cluster(
+    spec: ClusterSpec, among: set[str], not_among: set[str]
+) -> None:
+    names = daemon_names(spec)
+    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", *among} <= set(names)
+    assert not not_among & set(names)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [ClusterSpec("c", 0, 0), ClusterSpec("c", 0, 3), ClusterSpec("c", 0, 0, fake_nodes=9)],
+    ids=["control plane", "three nodes", "simulated nodes"],
+)
+def test_the_command_that_mends_a_cluster_is_accepted_by_it(spec: ClusterSpec) -> None:
+    asked = parser().parse_args(up_again(spec).split()[3:])
+    nodes = 0 if asked.control_plane_only else asked.nodes
+    assert grown(spec, nodes, asked.fake_nodes, asked.audit) == spec
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no space left for something below /cache: make some"),
+        (OSError(errno.ENOSPC, "No space left on device", "/cache/etcd"), "no space left for /cache/etcd: make some"),
+        (PermissionError(errno.EACCES, "Permission denied", "/cache/bin"), "/cache/bin cannot be written"),
+        (OSError(errno.EROFS, "Read-only file system", "/cache/bin"), "/cache/bin cannot be written"),
+        (OSError(errno.EIO, "Input/output error", "/cache/bin"), "/cache/bin: Input/output error"),
+    ],
+    ids=["full", "full, and where", "not ours", "read-only", "broken"],
+)
+def test_what_the_system_refuses_is_told_with_its_place(error: OSError, told: str) -> None:
+    assert sentence(error, Path("/cache")).startswith(told)
 
 
 def test_the_socket_that_a_killed_daemon_left_behind_is_not_taken_for_a_daemon(tmp_path: Path) -> None:

@@ -1,0 +1,21 @@
+"""The processes that a cluster consists of, by the names of their records, whether they were ever started or not."""
+
+from .addons import PROVISIONER
+from .control_plane import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
+from .fake_nodes import NAME as KWOK
+from .node import PROGRAMS
+from .registry import NAME as REGISTRY
+from .spec import ClusterSpec
+
+SERVING = (ETCD, API_SERVER)
+"""Without either of these nobody can ask the cluster anything."""
+
+
+def daemon_names(spec: ClusterSpec) -> list[str]:
+    """Of the control plane, then of each node, whose namespaces are held by a process named after it."""
+    names = [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER]
+    if spec.nodes:
+        names += [REGISTRY, PROVISIONER]
+    for node in spec.node_names:
+        names += [node, *(f"{node}-{program}" for program in PROGRAMS)]
+    return [*names, KWOK] if spec.fake_nodes else names
