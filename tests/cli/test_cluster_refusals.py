@@ -38,6 +38,25 @@ def test_a_missing_kubeconfig_is_told_with_the_way_around(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    "content",
+    [b"hello", b"- a", b"a: [", b"\xff\xfe", b"", b"clusters: 3\ncontexts: 3\nusers: 3\ncurrent-context: a"],
+    ids=["text", "a list", "no YAML", "no text", "empty", "numbers"],
+)
+def test_a_file_that_is_no_kubeconfig_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config").write_bytes(content)
+    with pytest.raises(UserError, match=f"the kubeconfig {tmp_path}/config cannot be used: "):
+        connect(kubeconfig=str(tmp_path / "config"))
+
+
+def test_half_a_certificate_is_told(tmp_path: Path) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "config", "https://127.0.0.1:1")
+    torn = kubeconfig.read_text().replace("user: {}", "user: {client-certificate-data: LS0tL, client-key-data: LS0tL}")
+    kubeconfig.write_text(torn)
+    with pytest.raises(UserError, match="cannot be used"):
+        connect(kubeconfig=str(kubeconfig))
+
+
+@pytest.mark.parametrize(
     ("asked", "of_context", "expected"),
     [(None, None, "default"), (None, "team", "team"), ("mine", "team", "mine")],
     ids=["neither", "the context's", "the one asked for"],

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from kubernetes import client, config
 
 from sweyard_api.program import program
@@ -24,7 +25,8 @@ def connect(namespace: str | None = None, kubeconfig: str | None = None) -> Conn
     try:
         api_client = config.new_client_from_config(kubeconfig)
         _, context = config.list_kube_config_contexts(kubeconfig)
-    except config.ConfigException as error:
+    # The last two are what the library meets in a file that is no kubeconfig, or that holds half of a certificate.
+    except (config.ConfigException, yaml.YAMLError, TypeError, ValueError) as error:
         where = kubeconfig or "of this user (KUBECONFIG, ~/.kube/config)"
         raise UserError(f"the kubeconfig {where} cannot be used: {error}; {without_cluster()}") from error
     return Connection(api_client, namespace or context["context"].get("namespace") or "default")
