@@ -44,7 +44,7 @@ class ControlPlane:
         server = apiserver_command(self.binaries.path(API_SERVER), self.spec, self.paths)
         self.processes.start(API_SERVER, server, environment)
         api = Api(self.paths.kubeconfig)
-        self.processes.wait(API_SERVER, lambda: api.answers("/readyz"), READY_SECONDS)
+        self.processes.wait(API_SERVER, lambda: api.answers("/readyz"), READY_SECONDS, needs=[ETCD])
         manager = controller_manager_command(self.binaries.path(CONTROLLER_MANAGER), self.spec, self.paths)
         self.processes.start(CONTROLLER_MANAGER, manager, environment)
         scheduler = scheduler_command(self.binaries.path(SCHEDULER), self.spec, self.paths)

@@ -16,6 +16,9 @@ PROC = Path("/proc")
 MARKER = "SWEYARD_CLUSTER_STATE"
 """Environment variable, naming the state directory, that marks a process as a cluster's even if no record was kept."""
 POLL_SECONDS = 0.05
+DISK_FULL = "no space left on device"
+TRACE_CHARACTERS = 8_000
+"""What a Go program prints when it gives up."""
 
 
 @dataclass(frozen=True)
@@ -142,20 +145,26 @@ class ProcessTable:
             if stray not in recorded and not inside_recorded(stray, recorded):
                 end_process(stray, grace_seconds=5)
 
-    def wait(self, name: str, ready: Callable[[], bool], deadline_seconds: float) -> None:
-        """Wait until `ready`; raises ClusterError with the last log lines if the process ends or time is up."""
+    def wait(self, name: str, ready: Callable[[], bool], deadline_seconds: float, needs: Sequence[str] = ()) -> None:
+        """Wait until `ready`; raises ClusterError with the last log lines if the process ends or time is up.
+
+        So it does when one of those that it `needs` ends, which is then told in its place.
+        """
         ends = time.monotonic() + deadline_seconds
         while not ready():
-            if not self.running(name):
-                raise ClusterError(f"{name} ended; {self.last_words(name)}")
+            if ended := [one for one in (*needs, name) if not self.running(one)]:
+                raise ClusterError(f"{ended[0]} ended; {self.last_words(ended[0])}")
             if time.monotonic() > ends:
                 raise ClusterError(f"{name} was not ready in {deadline_seconds:.0f} s; {self.last_words(name)}")
             time.sleep(POLL_SECONDS)
 
     def last_words(self, name: str, lines: int = 5) -> str:
+        """The end of its log; of a full disk, which programs tell above a long trace, a sentence."""
         log = self.log(name)
-        tail = log.read_text(errors="replace").splitlines()[-lines:] if log.exists() else []
-        return f"the end of {log}:\n" + "\n".join(tail)
+        said = log.read_text(errors="replace") if log.exists() else ""
+        if DISK_FULL in said[-TRACE_CHARACTERS:]:
+            return f"no space left for {self.marker}: make some, and run it again (log: {log})"
+        return f"the end of {log}:\n" + "\n".join(said.splitlines()[-lines:])
 
 
 def inside_recorded(record: ProcessRecord, recorded: Sequence[ProcessRecord]) -> bool:

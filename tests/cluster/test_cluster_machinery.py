@@ -102,6 +102,20 @@ def test_end_before_readiness_is_told_with_the_log(table: ProcessTable) -> None:
         table.wait("brief", lambda: False, 60)
 
 
+def test_the_end_of_what_is_needed_is_told_in_place_of_a_vain_wait(table: ProcessTable) -> None:
+    table.start("server", SLEEP, os.environ)
+    table.start("store", [sys.executable, "-c", "print('the disk is full')"], os.environ)
+    with pytest.raises(ClusterError, match=r"^store ended; .*\nthe disk is full"):
+        table.wait("server", lambda: False, 60, needs=["store"])
+
+
+def test_a_disk_that_was_full_for_a_process_is_told_by_its_directory(table: ProcessTable, tmp_path: Path) -> None:
+    trace = "print('panic: write wal: no space left on device'); print('main.go:40\\n' * 9)"
+    table.start("store", [sys.executable, "-c", trace], os.environ)
+    with pytest.raises(ClusterError, match=f"^store ended; no space left for {tmp_path}: make some"):
+        table.wait("store", lambda: False, 60)
+
+
 def test_missing_program_is_named(table: ProcessTable) -> None:
     with pytest.raises(ClusterError, match="cannot start etcd: /nowhere/etcd: No such file"):
         table.start("etcd", ["/nowhere/etcd"], os.environ)
