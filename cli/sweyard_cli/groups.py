@@ -1,11 +1,11 @@
 """How commands fail: one sentence on standard error and an exit code; a traceback means a bug of ours."""
 
-import errno
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from sweyard_cli.disk import FULL, told
 from sweyard_cli.errors import UserError
 
 
@@ -36,10 +36,9 @@ class SentenceGroup(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
-            if error.filename is None and error.errno != errno.ENOSPC:
+            if error.filename is None and error.errno not in FULL:
                 raise
-            place = f"{error.filename}: " if error.filename else ""  # what is written to an open file has no name
-            typer.echo(f"error: {place}{error.strerror}", err=True)
+            typer.echo(f"error: {told(error)}", err=True)
             raise typer.Exit(2) from error
 
     def get_params(self, ctx: Any) -> list[Any]:

@@ -346,3 +346,11 @@ def test_a_crash_is_told_without_the_ranks_that_pytorch_writes(tmp_path: Path) -
 def test_how_to_go_on_is_said_where_it_can_help(tmp_path: Path, script: str, is_said: bool) -> None:
     script = script if is_said else script.replace("sys.exit(", "print(") + "; sys.exit(2)"
     assert ("sweyard run -f t.yaml" in run(script, tmp_path)[1]) is is_said
+
+
+def test_a_fault_of_the_user_is_told_with_the_checkpoint_that_it_left(tmp_path: Path) -> None:
+    saved = tmp_path / "checkpoints" / "step-3"
+    saved.mkdir(parents=True)
+    (saved / "COMPLETE").touch()
+    told = run(FAILS.replace("sys.exit(", "print(") + "; sys.exit(2)", tmp_path)[1]
+    assert "the last checkpoint is after step 3; to go on from there: " in told

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperOption
 
 from sweyard_api.program import call
+from sweyard_cli.disk import writes_to
 from sweyard_cli.errors import UserError, interrupted_making
 from sweyard_cli.groups import FlagCommand
 
@@ -103,7 +104,8 @@ def make(
         out=out,
     )
     try:
-        run(making)
+        with writes_to(making.out or making.cache):
+            run(making)
     except SourceError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt as interrupt:

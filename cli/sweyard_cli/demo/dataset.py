@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sweyard_api.cache_root import cache_root
 from sweyard_api.constants import DEMO_DATASET
+from sweyard_cli.disk import writes_to
 from sweyard_cli.errors import UserError, interrupted_making
 
 PACKAGES = ("cachetools==6.2.0", "mistune==3.1.0")
@@ -35,7 +36,8 @@ def make_demo_dataset(go_on: str) -> Path:
         options=Options(quotas=quotas, kinds=KINDS, jobs=(os.cpu_count() or 1) + 1),
     )
     try:
-        return run(making)
+        with writes_to(making.cache):
+            return run(making)
     except SourceError as error:
         raise UserError(f"the demo's data set cannot be made: {error}", exit_code=1) from error
     except KeyboardInterrupt as interrupt:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.program import call
+from sweyard_cli.disk import writes_to
 from sweyard_cli.ending import show_ending
 from sweyard_cli.local.position import last_position
 from sweyard_cli.local.trainer_process import TrainerProcess, forwarded_signals, stopped_with
@@ -57,8 +58,9 @@ def run_locally(
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
-        if process.exit_code != EXIT_CODE_USER_FAULT:
+        if process.exit_code != EXIT_CODE_USER_FAULT or last_position(output) is not None:
             console.print(how_to_go_on(file, output), markup=False)
     else:
-        show_ending(output, console, next_commands)
+        with writes_to(output):
+            show_ending(output, console, next_commands)
     return process.exit_code
