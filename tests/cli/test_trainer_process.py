@@ -353,4 +353,4 @@ def test_a_fault_of_the_user_is_told_with_the_checkpoint_that_it_left(tmp_path: 
     saved.mkdir(parents=True)
     (saved / "COMPLETE").touch()
     told = run(FAILS.replace("sys.exit(", "print(") + "; sys.exit(2)", tmp_path)[1]
-    assert "the last checkpoint is after step 3; to go on from there: " in told
+    assert "the last checkpoint is after step 3; once that is mended it goes on from there: " in told

@@ -11,6 +11,10 @@ class ModelUnreachableError(SweyardError):
     """The hub does not answer, or is busy: another try may have the model."""
 
 
+class ModelDamagedError(SweyardError, ValueError):
+    """The run's own copy of the initial model is not whole; starting again does not mend it."""
+
+
 class NothingToTrainError(SweyardError):
     """Every attempt of a batch is masked or failed for infrastructure's sake."""
 

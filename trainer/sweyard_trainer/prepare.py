@@ -25,6 +25,7 @@ from sweyard_trainer.atomic_directory import atomic_directory, is_complete
 from sweyard_trainer.errors import ModelUnreachableError, UnsupportedError
 from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import TERMINATION_LOG, tell_why
+from sweyard_trainer.model.intact import check_intact
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.py")
 """What of a hub repository is needed."""
@@ -42,10 +43,11 @@ def prepare_model(
     """The model's directory, made unless it is there. `datasets` is where plain data set names are looked up.
 
     Raises UnsupportedError for a model that cannot be had, ModelUnreachableError for one that another try may have,
-    DatasetError, StorageFullError.
+    ModelDamagedError, DatasetError, StorageFullError.
     """
     target = storage / "model"
     if is_complete(target):
+        check_intact(target)
         return target
     with atomic_directory(target) as directory:
         if spec.model.scratch is not None:

@@ -58,8 +58,11 @@ def run_locally(
     elif process.exit_code:
         console.print(f"failed with exit code {process.exit_code}: {process.reason()}", style="bold", markup=False)
         console.print(f"log: {process.log}", markup=False)
-        if process.exit_code != EXIT_CODE_USER_FAULT or last_position(output) is not None:
+        if process.exit_code != EXIT_CODE_USER_FAULT:
             console.print(how_to_go_on(file, output), markup=False)
+        elif (position := last_position(output)) is not None:
+            going_on = f"once that is mended it goes on from there: {run_command(file, output)}"
+            console.print(f"the last checkpoint is {position}; {going_on}", markup=False)
     else:
         with writes_to(output):
             show_ending(output, console, next_commands)

@@ -1,5 +1,6 @@
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.trainer.warm_interpreter import WarmInterpreter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweyard_api.resolve import dump_config
-from sweyard_trainer.errors import UnsupportedError
+from sweyard_trainer.errors import ModelDamagedError, UnsupportedError
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.prepare import main, prepare_model
 
@@ -49,6 +50,19 @@ def test_a_scratch_model_has_its_shape_and_loads_everywhere(make_spec, tmp_path:
     tokenizer = AutoTokenizer.from_pretrained(directory)
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id
     assert ChatRenderer.load(directory).stop_token_ids == (tokenizer.eos_token_id,)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_model_that_is_cut_off_is_told_by_the_file_and_made_again(
+    make_spec, tmp_path: Path, datasets: Path, file: str
+) -> None:
+    directory = prepare_model(make_spec(**SHORT), tmp_path / "run", [datasets])
+    whole = (directory / file).read_bytes()
+    (directory / file).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelDamagedError, match=rf"{file} is damaged \(.*\): remove the directory {directory}"):
+        prepare_model(make_spec(**SHORT), tmp_path / "run", [datasets])
+    shutil.rmtree(directory)
+    assert (prepare_model(make_spec(**SHORT), tmp_path / "run", [datasets]) / file).read_bytes() == whole
 
 
 def test_preparing_again_changes_nothing(make_spec, tmp_path: Path, datasets: Path) -> None:

@@ -140,7 +140,9 @@ def _read_row_group(path: Path | str, file: pq.ParquetFile, number: int, columns
 
 
 def _damaged(path: Path | str) -> RolloutFormatError:
-    return RolloutFormatError(f"{path} is no rollout file: it is damaged, or another program's")
+    return RolloutFormatError(
+        f"{path} is no rollout file: it is damaged, or another program's; remove it to do without"
+    )
 
 
 def _refuse_other_version(path: Path | str, schema: pa.Schema) -> None:
