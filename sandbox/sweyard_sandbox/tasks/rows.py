@@ -107,7 +107,7 @@ def hub_rows(dataset: str, split: str | None = None) -> Iterable[dict[str, Any]]
     try:
         with _hub_is_quiet():
             rows: Iterable[dict[str, Any]] = datasets.load_dataset(dataset, split=split or HUB_SPLIT)
-    except (OSError, ValueError, RuntimeError, httpx.HTTPError) as error:
+    except (OSError, EOFError, ValueError, RuntimeError, httpx.HTTPError) as error:
         cause = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DatasetError(
             f"dataset {dataset!r} cannot be had from the hub ({cause}); check the name and the network, set "

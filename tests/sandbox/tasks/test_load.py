@@ -120,6 +120,17 @@ def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, cap
     assert not caplog.records
 
 
+def test_half_a_file_of_a_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    def torn(name: str, *, split: str) -> None:
+        raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+
+    monkeypatch.setattr(datasets, "load_dataset", torn)
+    with pytest.raises(DatasetError, match=r"'owner/name' cannot be had.*end-of-stream"):
+        load_tasks(TaskSource(dataset="owner/name"), [])
+
+
 DAMAGED = {
     "no JSON": ("rows.jsonl", b'{"id": "a"}\nroot:x:0', "rows.jsonl: line 1 fits|rows.jsonl: line 2 is no JSON"),
     "a list": ("rows.jsonl", b"[1]", "rows.jsonl: line 1 is no JSON object"),
