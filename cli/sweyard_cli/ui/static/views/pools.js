@@ -19,11 +19,11 @@ export function poolsView() {
 }
 
 function table(pools) {
-  const heads = ["Pool", "Sandboxes", "Ready", "Claimed", "Starting", "Asked for", "Health"];
-  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map((name, i) => h("th", { scope: "col", class: i && i < 6 ? "num" : "" }, name)))), h("tbody", {}, pools.map((pool) =>
+  const heads = [["Pool", ""], ["Sandboxes", "num"], ["Ready", "num wide"], ["Claimed", "num"], ["Starting", "num wide"], ["Asked for", "num wide"], ["Health", ""]];
+  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map(([name, style]) => h("th", { scope: "col", class: style }, name)))), h("tbody", {}, pools.map((pool) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: `#/pools/${encodeURIComponent(pool.where)}/${encodeURIComponent(pool.name)}` }, pool.name), h("small", {}, pool.where)),
-      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num" }, pool.starting), h("td", { class: "num" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
+      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num wide" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num wide" }, pool.starting), h("td", { class: "num wide" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
 }
 
 export function poolView({ parts: [where, name] }) {

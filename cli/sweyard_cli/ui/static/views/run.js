@@ -2,7 +2,7 @@
 
 import { ask, runPath } from "/static/api.js";
 import { COLOURS, lineChart, stackedBars } from "/static/charts.js";
-import { count, duration, EVERY_OUTCOME, h, number, outcomeName, percent, put } from "/static/dom.js";
+import { duration, EVERY_OUTCOME, h, number, outcomeName, percent, put } from "/static/dom.js";
 import { FINISHED, phasePill, progressBar, runAddress } from "/static/views/runs.js";
 
 // [title, [[name in the legend, figure]...], how it is written, begins at zero]
@@ -104,68 +104,67 @@ function chartsOf(runs, figures, state) {
   const marks = (state.restart_steps ?? []).map((x) => ({ x, what: "the trainer was started again" }));
   const version = data[0].versions;
   const at = (step) => (version === null || !data[0].main ? "" : ` · weights v${step - 1 + version}`);
-  const series = (names, columnsOf) => data.flatMap((one, i) => names.map(([label, figure], j) => {
-    const columns = columnsOf(one);
-    const points = columns?.figures[figure] ? columns.step.map((x, k) => ({ x, y: columns.figures[figure][k] })) : [];
-    return { name: [several ? runs[i].name : "", label].filter(Boolean).join(" "), colour: COLOURS[(several ? i : j) % COLOURS.length], points };
-  }));
-  const plain = ([title, names, format, fromZero], columnsOf) => lineChart({ title, series: series(names, columnsOf), format, fromZero, marks, at });
+  // One chart of a run's curves; of several runs a chart for each kind of curve, so that a colour always is a run.
+  const draw = (title, curvesOf, options = {}) => {
+    const curves = data.flatMap((one, run) => curvesOf(one).map((curve) => ({ ...curve, run })));
+    const labels = several ? [...new Set(curves.map((curve) => curve.label))] : [null];
+    return labels.map((label) => lineChart({
+      title: label ? `${title}: ${label}` : title,
+      series: curves.filter((curve) => label === null || curve.label === label).map((curve, i) => ({
+        ...curve, name: several ? runs[curve.run].name : curve.label, colour: COLOURS[(several ? curve.run : i) % COLOURS.length],
+      })),
+      marks, at, ...options,
+    }));
+  };
+  const plain = ([title, names, format, fromZero], columnsOf = (one) => one.main, more = {}) =>
+    draw(title, (one) => names.map(([label, figure]) => ({ label, points: pointsOf(columnsOf(one), figure) })), { format, fromZero, ...more });
   const sections = {
     Learning: [
-      lineChart({ title: "Reward", series: series([["", "rollout/reward_mean"]], (one) => one.main), fromZero: true, marks, at }),
-      lineChart({ title: "Solved", series: solvedSeries(runs, data, several), format: percent, fromZero: true, marks, at }),
+      draw("Reward", (one) => [{ label: "", points: pointsOf(one.main, "rollout/reward_mean") }], { fromZero: true }),
+      draw("Solved", solvedCurves, { format: percent, fromZero: true }),
       several ? null : outcomeBars(data[0], at),
     ],
-    Policy: CHARTS.Policy.map((chart) => plain(chart, (one) => one.main)),
+    Policy: CHARTS.Policy.map((chart) => plain(chart)),
     Attempts: [
-      plain(["Sampled tokens an attempt", [["", "rollout/sampled_tokens_mean"]], number, true], (one) => one.main),
-      lineChart({ title: "Turns an attempt", series: data.map((one, i) => ({ name: several ? runs[i].name : "", colour: COLOURS[i % COLOURS.length], points: one.turns.step.map((x, k) => ({ x, y: one.turns.values[k] })) })), fromZero: true, marks, at }),
-      plain(["Truncated, and failures of infrastructure", [["truncated", "rollout/truncated_fraction"], ["infrastructure", "rollout/infra_failure_fraction"]], percent, true], (one) => one.main),
+      plain(["Sampled tokens an attempt", [["", "rollout/sampled_tokens_mean"]], number, true]),
+      draw("Turns an attempt", (one) => [{ label: "", points: one.turns.step.map((x, k) => ({ x, y: one.turns.values[k] })) }], { fromZero: true }),
+      plain(["Truncated, and failures of infrastructure", [["truncated", "rollout/truncated_fraction"], ["infrastructure", "rollout/infra_failure_fraction"]], percent, true]),
     ],
-    Speed: [...CHARTS.Speed.map((chart) => plain(chart, (one) => one.main)), idleChart(runs, data, several, marks, at), several ? null : timeBars(data[0], at)],
-    "Warm-up": CHARTS["Warm-up"].map((chart) => lineChart({ title: chart[0], series: series(chart[1], (one) => one.phases.warmup), format: chart[2], fromZero: chart[3] })),
+    Speed: [...CHARTS.Speed.map((chart) => plain(chart)), draw("Idle", idleCurves, { format: percent, fromZero: true }), several ? null : timeBars(data[0], at)],
+    "Warm-up": CHARTS["Warm-up"].map((chart) => plain(chart, (one) => one.phases.warmup, { marks: [], at: null })),
   };
-  const shown = Object.entries(sections).map(([title, all]) => [title, all.filter(Boolean)]).filter(([, all]) => all.length);
+  const shown = Object.entries(sections).map(([title, all]) => [title, all.flat().filter(Boolean)]).filter(([, all]) => all.length);
   if (!shown.length) return h("p", { class: "empty" }, "No step has ended yet.");
   return shown.map(([title, all]) => h("section", { class: "group" }, h("h2", {}, title), h("div", { class: "charts" }, all)));
 }
 
-function solvedSeries(runs, data, several) {
-  return data.flatMap((one, i) => {
-    const sources = [...new Set(one.evaluations.flatMap((each) => Object.keys(each.sources)))];
-    const training = one.main?.figures["rollout/solved_fraction"];
-    const colour = (j) => COLOURS[(several ? i : j) % COLOURS.length];
-    const prefix = several ? `${runs[i].name} ` : "";
-    return [
-      { name: `${prefix}training`, colour: colour(0), points: training ? one.main.step.map((x, k) => ({ x, y: training[k] })) : [] },
-      ...sources.map((source, j) => ({
-        name: prefix + source,
-        colour: colour(j + 1),
-        dots: true,
-        points: one.evaluations.filter((each) => each.sources[source]).map((each) => ({ x: each.step, y: each.sources[source].solved_fraction, low: each.sources[source].low, high: each.sources[source].high })),
-      })),
-    ];
-  });
+function pointsOf(columns, figure) {
+  const values = columns?.figures[figure];
+  return values ? columns.step.map((x, k) => ({ x, y: values[k] })) : [];
+}
+
+function solvedCurves(one) {
+  const sources = [...new Set(one.evaluations.flatMap((each) => Object.keys(each.sources)))];
+  return [
+    { label: "training", points: pointsOf(one.main, "rollout/solved_fraction") },
+    ...sources.map((source) => ({
+      label: source,
+      dots: true,
+      points: one.evaluations.filter((each) => each.sources[source]).map((each) => ({ x: each.step, y: each.sources[source].solved_fraction, low: each.sources[source].low, high: each.sources[source].high })),
+    })),
+  ];
+}
+
+function idleCurves(one) {
+  const [waited, whole] = ["time/rollout_seconds", "time/step_seconds"].map((name) => one.main?.figures[name]);
+  const trainer = waited && whole ? one.main.step.map((x, k) => ({ x, y: whole[k] ? waited[k] / whole[k] : null })) : [];
+  return [{ label: "trainer", points: trainer }, { label: "places for attempts", points: pointsOf(one.main, "time/idle_places_fraction") }];
 }
 
 function outcomeBars(data, at) {
   const { step, values } = data.outcomes;
   const parts = EVERY_OUTCOME.map((outcome) => ({ name: outcomeName(outcome), colour: `o-${outcome}`, values: values.map((counts) => counts[outcome] ?? 0) }));
   return stackedBars({ title: "How attempts ended", steps: step, parts, format: (value) => value.toLocaleString("en"), at });
-}
-
-function idleChart(runs, data, several, marks, at) {
-  const idle = data.flatMap((one, i) => {
-    const figures = one.main?.figures ?? {};
-    const [waited, whole, places] = ["time/rollout_seconds", "time/step_seconds", "time/idle_places_fraction"].map((name) => figures[name]);
-    const prefix = several ? `${runs[i].name} ` : "";
-    const points = (of) => (one.main ? one.main.step.map((x, k) => ({ x, y: of(k) })) : []);
-    return [
-      { name: `${prefix}trainer`, colour: COLOURS[(several ? i : 0) % COLOURS.length], points: waited && whole ? points((k) => (whole[k] ? waited[k] / whole[k] : null)) : [] },
-      { name: `${prefix}places for attempts`, colour: COLOURS[(several ? i : 1) % COLOURS.length], points: places ? points((k) => places[k]) : [] },
-    ];
-  });
-  return lineChart({ title: "Idle", series: idle, format: percent, fromZero: true, marks, at });
 }
 
 function timeBars(data, at) {
