@@ -5,7 +5,9 @@ opens it with an empty cache. Each step has the attempts of `benchmarks.rollouts
 to encode a hundred thousand would take longer than all that is measured. The last line is JSON:
 
 - `first_view_s`: from asking for the page to the list of runs; `blank_s`: the same for an answer of three bytes
-- `list_100k_s`: from asking for the list of all attempts to its first rows, nothing of it read before
+- `list_100k_s`: from asking for the list of all attempts to its first rows, nothing of it read before;
+  `list_100k_cpu_s`, `search_100k_cpu_s`: what of that and the next is this process's processor time, which other work
+  on the machine changes little
 - `search_100k_s`: a word that no attempt holds, so that every transcript, patch and log is read; `plain_search_s`: the
   same by reading the columns into Python and asking each text, from a tenth of the files
 - `pool_512_fps`, `pool_5000_fps`: frames a second while a tenth of that many squares change in each; `dom_512_fps`: the
@@ -97,11 +99,11 @@ async def measure(address: str, attempts: int) -> dict[str, float]:
     """In one tab; raises PageError where the page complained of anything."""
     async with browse() as page:
         await page.resize(1280, 800)
-        blank = await time_until(page, f"{address}/healthz", "document.body?.textContent.includes('ok')")
-        first = await time_until(page, f"{address}/", "document.querySelector('tbody tr')")
+        blank, _ = await time_until(page, f"{address}/healthz", "document.body?.textContent.includes('ok')")
+        first, _ = await time_until(page, f"{address}/", "document.querySelector('tbody tr')")
         rows = "document.querySelectorAll('.sizer .row').length > 5"
-        listed = await time_until(page, f"{address}/#/runs/_/{RUN}/attempts", rows)
-        searched = await time_until(
+        listed, listed_cpu = await time_until(page, f"{address}/#/runs/_/{RUN}/attempts", rows)
+        searched, searched_cpu = await time_until(
             page,
             f"{address}/#/runs/_/{RUN}/attempts?text={ABSENT.replace(' ', '%20')}",
             f"document.querySelector('.sub')?.textContent.startsWith('0 of {attempts:,}')",
@@ -119,18 +121,20 @@ async def measure(address: str, attempts: int) -> dict[str, float]:
         "first_view_s": round(first, 3),
         "blank_s": round(blank, 3),
         "list_100k_s": round(listed, 2),
+        "list_100k_cpu_s": round(listed_cpu, 2),
         "search_100k_s": round(searched, 2),
+        "search_100k_cpu_s": round(searched_cpu, 2),
         **{name: round(value, 1) for name, value in frames.items()},
     }
 
 
-async def time_until(page: Page, url: str, script: str) -> float:
-    """Seconds until an expression is true of a page that is loaded anew."""
+async def time_until(page: Page, url: str, script: str) -> tuple[float, float]:
+    """Seconds until an expression is true of a page that is loaded anew: of the clock, and of this process."""
     await page.open("about:blank")
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     await page.open(url)
     await page.wait(script)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - began_cpu
 
 
 def search_plainly(rollouts: Path) -> float:
