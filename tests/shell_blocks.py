@@ -17,6 +17,8 @@ LONG = ("takes minutes", "takes minutes, root", "keeps running", "on GPUs", "wit
 """What a block may say that it needs; the last ones are read as far as their options, files and targets."""
 
 _FENCE = re.compile(r"^```(?:sh|console|bash)(?: title=\"([^\"]*)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_WITHIN = re.compile(r"\$\(sweyard ([^|)]*)\|([^)]*)\)")
+"""What one of our commands says, through another program, as an argument of the next."""
 _VARIABLE = re.compile(r"[A-Z_]+=\S*")
 _MOMENT_SECONDS = 60
 
@@ -32,7 +34,7 @@ class Block:
     @property
     def commands(self) -> list[list[str]]:
         """In words, variables that are set for one command alone taken off."""
-        lines = (shlex.split(line, comments=True) for line in self.text.splitlines())
+        lines = (shlex.split(_WITHIN.sub("THAT", line), comments=True) for line in self.text.splitlines())
         return [_without_variables(words) for words in lines if words]
 
 
@@ -52,6 +54,10 @@ def play(block: Block, sweyard: Callable[..., Any], directory: Path, environment
     `environment` holds what they find beyond this process's own.
     """
     for line, words in zip(filter(None, block.text.splitlines()), block.commands, strict=True):
+        if found := _WITHIN.search(line):
+            said = sweyard(*shlex.split(found[1])).stdout
+            said = subprocess.run(["bash", "-c", found[2]], input=said, capture_output=True, text=True).stdout
+            words = shlex.split(line.replace(found[0], said.strip()))
         if words[0] == "sweyard":
             told = sweyard(*(os.path.expanduser(word) for word in words[1:]))
             accepted = (0, 1) if words[1] == "doctor" else (0,)  # it found something, which is what it is for

@@ -109,7 +109,9 @@ def test_why_all_containers_ended_is_not_guessed_before_the_kubelet_says_it(code
     """A kubelet that evicts ends the containers first, and gives its reason together with the phase."""
     ended = terminated(exitCode=code, reason="Error")
     assert explain_death(pod(ended | {"phase": "Running"}), "u") is None
-    evicted = explain_death(pod(ended | {"reason": "Evicted", "message": "The node was low on resource: memory. "}), "u")
+    evicted = explain_death(
+        pod(ended | {"reason": "Evicted", "message": "The node was low on resource: memory. "}), "u"
+    )
     assert evicted is not None
     assert evicted.reason is FailureReason.EVICTED
 
