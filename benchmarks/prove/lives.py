@@ -121,7 +121,8 @@ async def kill_client(yard: Yard, count: int) -> dict[str, Any]:
     async def none_left() -> bool:
         return not await held()
 
-    assert len(await held()) == count and not await all_deleted()
+    assert len(await held()) == count
+    assert not await all_deleted()
     client.send_signal(signal.SIGKILL)
     await client.wait()
     deleted = await yard.until(all_deleted, "all of the dead client's deleted", LEASE_SECONDS + _REAPING_SECONDS)
