@@ -333,3 +333,6 @@ class Logging(Model):
     """Write TensorBoard events."""
     wandb: Wandb | None = None
     """Send to Weights & Biases."""
+    trace_endpoint: Annotated[str, Field(max_length=2_048, pattern=r"^https?://")] | None = None
+    """Base URL of an OpenTelemetry collector: each attempt is sent there as a trace, by OTLP over HTTP. Headers come
+    from trainer.env, as OTEL_EXPORTER_OTLP_HEADERS."""

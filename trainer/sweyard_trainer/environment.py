@@ -6,9 +6,6 @@ from pathlib import Path
 
 from sweyard_api.constants import DATASET_MOUNT_PATH, STORAGE_MOUNT_PATH
 
-TRACE_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-"""The variable, as OpenTelemetry names it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -36,8 +33,6 @@ class Environment:
     """Directories that plain data set names are looked up in."""
     allow_unisolated: bool = False
     """Local sandboxes may run without namespaces where the system has none."""
-    trace_endpoint: str = ""
-    """Base URL of an OpenTelemetry collector that takes traces of attempts; empty: none are made."""
 
     @classmethod
     def of_pod(cls, variables: Mapping[str, str]) -> "Environment":
@@ -58,5 +53,4 @@ class Environment:
             gateway_admin_url=variables.get("SWEYARD_GATEWAY_ADMIN_URL", ""),
             head_address=variables["SWEYARD_HEAD_ADDRESS"],
             rank=int(variables.get("JOB_COMPLETION_INDEX", "0")),
-            trace_endpoint=variables.get(TRACE_ENDPOINT, ""),
         )

@@ -21,7 +21,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.demonstrations.present import require_recorded
-from sweyard_trainer.environment import TRACE_ENDPOINT, Environment
+from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
 from sweyard_trainer.storage_errors import typed_storage_errors
@@ -84,7 +84,6 @@ def local_environment(
         hub_token=variables.get("HF_TOKEN"),
         datasets=tuple(datasets),
         allow_unisolated=allow_unisolated,
-        trace_endpoint=variables.get(TRACE_ENDPOINT, ""),
     )
 
 

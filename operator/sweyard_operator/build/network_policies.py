@@ -64,7 +64,9 @@ def _build_trainer_policy(run: RunContext, settings: RunSettings) -> Manifest:
     if run.has_gateway and run.config.inference.placement == "colocated":
         ingress.append({"from": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(ENGINE_PORT)})
     if run.makes_attempts and run.config.inference.placement == "external":
-        egress.append(_anywhere(run.config))
+        egress.append(_anywhere(run.config.inference.url))
+    if run.makes_attempts and run.config.logging.trace_endpoint:
+        egress.append(_anywhere(run.config.logging.trace_endpoint))
     if needs_internet(run.config):
         egress.append(_internet())
     return _policy(run, trainer_name(run.name), COMPONENT_TRAINER, ingress, egress)
@@ -85,7 +87,7 @@ def _build_gateway_policy(run: RunContext) -> Manifest:
     if placement in engines:
         egress.append({"to": [_pods(run, engines[placement])], "ports": _tcp(ENGINE_PORT)})
     else:
-        egress.append(_anywhere(run.config))
+        egress.append(_anywhere(run.config.inference.url))
     return _policy(run, gateway_name(run.name), COMPONENT_GATEWAY, ingress, egress)
 
 
@@ -158,9 +160,9 @@ def _internet() -> Rule:
     return {"to": blocks, "ports": _tcp(_HTTPS_PORT)}
 
 
-def _anywhere(config: TrainingRunSpec) -> Rule:
-    """An external engine's port, at any address: policies do not know host names."""
-    return {"ports": _tcp(_url_port(config.inference.url or ""))}
+def _anywhere(url: str | None) -> Rule:
+    """The port of an external engine or a collector, at any address: policies do not know host names."""
+    return {"ports": _tcp(_url_port(url or ""))}
 
 
 def _url_port(url: str) -> int:

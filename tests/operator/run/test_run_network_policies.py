@@ -92,6 +92,15 @@ OWN = {"trainer:any", "gateway:8000", "gateway:8001", "fd00::1/128:6443"} | DNS
             id="checkpoints in object storage",
         ),
         pytest.param(
+            {"logging": {"traceEndpoint": "http://collector.observability:4318"}},
+            {
+                "demo-trainer": OWN | {"engine:8000", "anywhere:4318"},
+                "demo-gateway": DNS | {"engine:8000"},
+                "demo-engine": set(),
+            },
+            id="traces to a collector",
+        ),
+        pytest.param(
             {"inference": {"weightSync": "nccl"}, "trainer": {"device": "auto"}},
             {
                 "demo-trainer": OWN | {"engine:8000", "engine:any"},

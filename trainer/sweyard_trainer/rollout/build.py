@@ -44,7 +44,8 @@ async def make_local_worker(spec: TrainingRunSpec, environment: Environment, ind
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     patient = GradingCache(runtime, timeout_seconds=PATIENCE * spec.reward.timeout_seconds)
     regressions = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
-    tracer = Tracer.to(environment.trace_endpoint, environment.run) if environment.trace_endpoint else None
+    endpoint = spec.logging.trace_endpoint
+    tracer = Tracer.to(endpoint, environment.run) if endpoint else None
     bench = Workbench(
         runtime=runtime,
         gateway=make_gateway_client(spec, environment, embedded),
