@@ -106,13 +106,13 @@ def test_each_stage_is_told_once_and_in_its_own_seconds() -> None:
 
 def test_a_node_never_starts_more_than_its_share(play: Callable[..., None]) -> None:
     async def story(world: Any) -> None:
-        world.create_pool(replicas=500, warm=[{"image": IMAGE, "replicas": 400}])
-        while world.status().get("ready") != 400:
+        world.create_pool(replicas=200, warm=[{"image": IMAGE, "replicas": 160}])
+        while world.status().get("ready") != 160:
             await world.sleep(0.1)
             # Two nodes, 32 each.
             assert len(world.pods(ready=False)) <= 64
         assert world.condition("Ready")["status"] == "True"
-        assert len(world.created_uids()) == 400
+        assert len(world.created_uids()) == 160
 
     play(story)
 

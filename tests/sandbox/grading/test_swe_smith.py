@@ -83,7 +83,7 @@ TEXTS = st.lists(st.sampled_from(["a", "-- b", "++ c", "@@ -1 +1 @@", ""]), max_
 TREES = st.dictionaries(st.sampled_from(["a.py", "b.py"]), TEXTS, max_size=2)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=TREES, after=TREES, executable=st.booleans())
 def test_reversed_patch_undoes_what_git_says_was_done(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, str], after: dict[str, str], executable: bool
