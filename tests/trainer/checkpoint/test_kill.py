@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from tests.trainer.warm_interpreter import WarmInterpreter
+from tests.warm_interpreter import WarmInterpreter
 
 KEEP = 1
 

@@ -1,15 +1,18 @@
 """Ranks in forked processes, which one learner after another can use.
 
-They are forked from a server that has imported PyTorch once; actors of Ray import it each.
+They are forked by an interpreter that has imported PyTorch once; actors of Ray import it each.
 """
 
 import asyncio
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+
+from tests.warm_interpreter import WarmInterpreter
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import RankDiedError
@@ -32,22 +35,19 @@ def serve(connection: "Connection[Any, Any]") -> None:
 
 
 @contextmanager
-def rank_processes(size: int) -> Iterator[list["Connection[Any, Any]"]]:
+def rank_processes(interpreter: WarmInterpreter, size: int) -> Iterator[list["Connection[Any, Any]"]]:
     """Connections to `size` processes, which end with the block."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    pipes = [context.Pipe() for _ in range(size)]
-    processes = [context.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in pipes]
-    for process, (_, theirs) in zip(processes, pipes, strict=True):
-        process.start()
+    pipes = [Pipe() for _ in range(size)]
+    processes = []
+    for _, theirs in pipes:
+        processes.append(interpreter.fork(serve, theirs))
         theirs.close()
     try:
         yield [ours for ours, _ in pipes]
     finally:
         for process, (ours, _) in zip(processes, pipes, strict=True):
-            process.terminate()
-            process.join()
-            process.close()
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
             ours.close()
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.trainer.learner.rank_processes import ForkedRanks, rank_processes
+from tests.warm_interpreter import WarmInterpreter
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
@@ -168,8 +169,8 @@ async def check(
 
 
 @pytest.fixture(scope="module")
-def four_processes() -> Iterator[Any]:
-    with rank_processes(4) as connections:
+def four_processes(warm_interpreter: WarmInterpreter) -> Iterator[Any]:
+    with rank_processes(warm_interpreter, 4) as connections:
         yield connections
 
 
@@ -183,9 +184,9 @@ async def test_four_ranks_that_share_sequences_by_twos_train_as_plain_pytorch(
 @pytest.mark.slow
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
 async def test_every_layout_on_any_number_of_ranks_trains_as_plain_pytorch(
-    spec_of, storage, group, truth, num_ranks: int
+    warm_interpreter, spec_of, storage, group, truth, num_ranks: int
 ) -> None:
-    with rank_processes(num_ranks) as connections:
+    with rank_processes(warm_interpreter, num_ranks) as connections:
         for sequence_parallel, layout in product([1, 2][:num_ranks], LAYOUTS):
             print(f"{num_ranks} ranks, sequence parallel {sequence_parallel}, {layout}")
             await check(connections, spec_of(num_ranks, sequence_parallel, layout), storage, layout, group, truth)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.trainer.warm_interpreter import WarmInterpreter
+from tests.warm_interpreter import WarmInterpreter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweyard_api.resolve import dump_config

@@ -17,7 +17,7 @@ from benchmarks.prove.resume import (
     run_document,
     start_interpreter,
 )
-from tests.trainer.warm_interpreter import WarmInterpreter
+from tests.warm_interpreter import WarmInterpreter
 
 STEPS = 3
 

@@ -1,14 +1,16 @@
 """Processes forked by one that has imported what a run imports, which takes each new interpreter ten seconds."""
 
+import gc
 import os
 import runpy
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -17,16 +19,20 @@ from typing import Any
 class WarmInterpreter:
     """Forks processes on request. It is itself no child of pytest's by fork: threads of PyTorch do not survive that."""
 
-    def __init__(self) -> None:
+    def __init__(self, *imported: str) -> None:
         context = get_context("spawn")
         self._requests, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs,))
+        self._process = context.Process(target=serve, args=(theirs, imported))
         self._process.start()
         theirs.close()
 
     def start(self, module: str, arguments: Sequence[str], log: Path) -> "ForkedProcess":
         """`python -m module arguments >>log 2>&1`."""
-        return ForkedProcess(self, self.ask((module, arguments, log)))
+        return self.fork(run_module, module, arguments, log)
+
+    def fork(self, target: Callable[..., None], *arguments: Any) -> "ForkedProcess":
+        """A process that does this and ends."""
+        return ForkedProcess(self, self.ask((target, arguments)))
 
     def ask(self, request: object) -> Any:
         self._requests.send(request)
@@ -45,23 +51,31 @@ class ForkedProcess:
         self.pid = pid
         self._parent = parent
 
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
     def poll(self) -> int | None:
         code: int | None = self._parent.ask(self.pid)
         return code
 
     def wait(self, timeout: float) -> int:
-        give_up_at = time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            if time.monotonic() > give_up_at:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            time.sleep(0.01)
+        with suppress(ProcessLookupError):  # as of one whose end has been asked for
+            process = os.pidfd_open(self.pid)
+            try:
+                wait([process], timeout)
+            finally:
+                os.close(process)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
         return code
 
 
-def serve(requests: Connection) -> None:
+def serve(requests: "Connection[Any, Any]", imported: Sequence[str]) -> None:
     """Fork what is asked for, or tell how it ended, until nobody is there to ask."""
-    import sweyard_trainer.run  # noqa: F401
-
+    for module in imported:
+        import_module(module)
+    gc.freeze()  # no child walks, and so copies, what was imported
     started: dict[int | None, BaseProcess] = {}
     with suppress(EOFError):
         while True:
@@ -69,10 +83,11 @@ def serve(requests: Connection) -> None:
             if isinstance(request, int):
                 requests.send(started[request].exitcode)
             else:
-                process = get_context("fork").Process(target=run_module, args=request, daemon=True)
+                process = get_context("fork").Process(target=request[0], args=request[1], daemon=True)
                 process.start()
                 started[process.pid] = process
                 requests.send(process.pid)
+            del request  # and the ends of pipes that it holds, for which others wait until the process is gone
 
 
 def run_module(module: str, arguments: Sequence[str], log: Path) -> None:
