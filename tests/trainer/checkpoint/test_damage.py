@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.distributed import DistNetworkError
 
 from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.store import CheckpointStore
-from sweyard_trainer.errors import CheckpointDamagedError
+from sweyard_trainer.errors import CheckpointDamagedError, RankDiedError
 from sweyard_trainer.learner.build import make_learner
 
 
@@ -77,7 +76,7 @@ def test_without_another_checkpoint_the_run_begins_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [OSError("no answer"), torch.OutOfMemoryError("full"), DistNetworkError("closed by peer")],
+    [OSError("no answer"), torch.OutOfMemoryError("full"), RankDiedError("gone")],
     ids=["a disk", "memory", "another rank"],
 )
 def test_what_another_try_may_mend_is_no_damage(tmp_path: Path, error: Exception) -> None:

@@ -1,11 +1,13 @@
-"""Reading a checkpoint that is marked complete and is not whole: a disk's fault, or somebody who removed files."""
+"""Reading a checkpoint that is marked complete and is not whole: a disk's fault, or somebody who removed files.
+
+What is lost with another rank is told before it comes here (learner/lost_ranks.py).
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pickle import UnpicklingError
 
 import torch
-from torch.distributed import DistError
 
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.errors import CheckpointDamagedError
@@ -23,7 +25,7 @@ def typed_damage(store: CheckpointStore, name: str) -> Iterator[None]:
     """Raises CheckpointDamagedError with what removing the checkpoint would cost: that is left to the user."""
     try:
         yield
-    except (torch.OutOfMemoryError, DistError):  # for want of memory, or of another rank: the files may be whole
+    except torch.OutOfMemoryError:  # the files may be whole
         raise
     except _SIGNS as error:
         said = " ".join(str(error).split()) or "no reason is given"

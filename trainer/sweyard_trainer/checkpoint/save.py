@@ -10,6 +10,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.checkpoint.tensors import Staged, write_tensors
 from sweyard_trainer.errors import CheckpointError
+from sweyard_trainer.learner.lost_ranks import typed_rank_loss
 from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.trajectory import Trajectory
 
@@ -30,10 +31,10 @@ class CheckpointSave:
 
         `held` are the attempts that the main loop holds, which rank 0 writes.
 
-        Raises StorageFullError, StorageReadOnlyError, CheckpointError; what was complete before still is.
+        Raises StorageFullError, StorageReadOnlyError, CheckpointError, RankDiedError; what was complete stays so.
         """
         store = CheckpointStore(self.root)
-        with typed_checkpoint_errors(store, self.name):
+        with typed_checkpoint_errors(store, self.name), typed_rank_loss():
             try:
                 write_tensors(store, self.name, rank, staged, group)
                 if rank == 0:

@@ -23,6 +23,7 @@ from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.checkpoint.tensors import read_tensors, stage
 from sweyard_trainer.errors import TrainingDivergedError
 from sweyard_trainer.learner.attention import NAME, register_packed_attention
+from sweyard_trainer.learner.lost_ranks import typed_rank_loss
 from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
 from sweyard_trainer.learner.policy import Policy
 from sweyard_trainer.learner.routing import RoutingReplay
@@ -171,12 +172,12 @@ class RankWorker:
         return True
 
     def read_checkpoint(self, root: str, name: str, with_optimizer: bool) -> None:
-        """Go back to a checkpoint. Raises CheckpointDamagedError."""
+        """Go back to a checkpoint. Raises CheckpointDamagedError, RankDiedError."""
         self._optimizer = None
         if with_optimizer:
             self.begin_phase()
         store = CheckpointStore(root)
-        with typed_damage(store, name):
+        with typed_damage(store, name), typed_rank_loss():
             read_tensors(store, name, self._rank, self._model, self._optimizer)
 
     def close(self) -> None:

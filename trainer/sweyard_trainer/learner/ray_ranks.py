@@ -12,6 +12,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import RankDiedError
+from sweyard_trainer.learner.lost_ranks import typed_rank_loss
 from sweyard_trainer.learner.rank_worker import RankWorker
 
 
@@ -79,4 +80,5 @@ class _RankActor:
         return str(ray.util.get_node_ip_address())
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        return getattr(self._worker, method)(*arguments)
+        with typed_rank_loss():  # whichever rank's failure is seen first
+            return getattr(self._worker, method)(*arguments)
