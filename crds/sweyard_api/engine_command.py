@@ -66,7 +66,8 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
 
 def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
     sleep = ["--enable-sleep-mode"] if spec.inference.placement == "colocated" else []
-    receive = ["--weight-transfer-config", '{"backend": "nccl"}'] if spec.inference.weight_sync == "nccl" else []
+    backend = spec.inference.weight_sync
+    receive = [] if backend == "disk" else ["--weight-transfer-config", f'{{"backend": "{backend}"}}']
     return [
         *("--tensor-parallel-size", str(spec.inference.tensor_parallel)),
         *("--gpu-memory-utilization", str(spec.inference.memory_fraction)),
@@ -98,6 +99,9 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
         environment["TORCHDYNAMO_DISABLE"] = "1"
         # Threads that spin between two forward passes take the cores from the trainer and the sandboxes beside them.
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
+    if spec.inference.weight_sync == "ipc":
+        # Handles of GPU memory travel pickled. Who reaches this port can have code run anyway, by /collective_rpc.
+        environment["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
     if engine_takes_adapters(spec):
         environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     return environment

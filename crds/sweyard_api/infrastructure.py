@@ -187,8 +187,9 @@ class Inference(PodOptions):
     """Further vLLM arguments."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800
     """An engine that has not loaded by then fails the run's InferenceReady condition."""
-    weight_sync: Literal["disk", "nccl"] = "disk"
-    """How new weights reach the engines: as files on the run's volume, or from GPU to GPU."""
+    weight_sync: Literal["disk", "nccl", "ipc"] = "disk"
+    """How new weights reach the engines: as files on the run's volume, from GPU to GPU (`nccl`, into pods of their
+    own), or within the memory of the GPUs that they share with the trainer (`ipc`, for `colocated`)."""
     update_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
     """An engine that has not loaded new weights by then leaves, until it is back."""
     gone_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1_800

@@ -161,7 +161,7 @@ RUN_RULES = (
         "`nccl` sends whole weights from GPU to GPU into vLLM pods of their own: use `disk` with trainer.device cpu, "
         "inference.engine transformers, trainer.lora.sync adapter, or another inference.placement than `separate`",
         lambda spec: (
-            spec.inference.weight_sync == "disk"
+            spec.inference.weight_sync != "nccl"
             or (
                 spec.trainer.device != "cpu"
                 and spec.inference.engine == "vllm"
@@ -169,9 +169,24 @@ RUN_RULES = (
                 and (spec.trainer.lora is None or spec.trainer.lora.sync == "merged")
             )
         ),
-        "self.?inference.?weightSync.orValue('disk') == 'disk' || (self.?trainer.?device.orValue('auto') != 'cpu'"
+        "self.?inference.?weightSync.orValue('disk') != 'nccl' || (self.?trainer.?device.orValue('auto') != 'cpu'"
         " && self.?inference.?engine.orValue('vllm') == 'vllm'"
         " && self.?inference.?placement.orValue('separate') == 'separate'"
+        " && self.?trainer.?lora.?sync.orValue('merged') == 'merged')",
+    ),
+    Rule(
+        "inference.weightSync",
+        "`ipc` hands whole weights to engines on the trainer's own GPUs: use `disk` with another inference.placement "
+        "than `colocated`, or with trainer.lora.sync adapter",
+        lambda spec: (
+            spec.inference.weight_sync != "ipc"
+            or (
+                spec.inference.placement == "colocated"
+                and (spec.trainer.lora is None or spec.trainer.lora.sync == "merged")
+            )
+        ),
+        "self.?inference.?weightSync.orValue('disk') != 'ipc'"
+        " || (self.?inference.?placement.orValue('colocated') == 'colocated'"
         " && self.?trainer.?lora.?sync.orValue('merged') == 'merged')",
     ),
     Rule(
@@ -188,6 +203,14 @@ RUN_RULES = (
             spec.inference.placement != "colocated"
             or spec.inference.replicas * spec.inference.tensor_parallel
             == spec.trainer.replicas * spec.trainer.processes_per_replica
+        ),
+    ),
+    Rule(
+        "inference.tensorParallel",
+        "a colocated engine has its GPUs in one pod: it must divide trainer.processesPerReplica",
+        lambda spec: (
+            spec.inference.placement != "colocated"
+            or spec.trainer.processes_per_replica % spec.inference.tensor_parallel == 0
         ),
     ),
     Rule(

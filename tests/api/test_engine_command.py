@@ -55,6 +55,15 @@ def test_an_engine_that_is_sent_its_weights_over_nccl_listens_for_them() -> None
     assert given["--weight-transfer-config"] == '{"backend": "nccl"}'
 
 
+def test_an_engine_on_the_trainers_gpus_is_handed_its_weights_there() -> None:
+    spec = run("deepswe-32b")
+    assert options(spec)["--weight-transfer-config"] == '{"backend": "ipc"}'
+    assert engine_environment(spec)["VLLM_ALLOW_INSECURE_SERIALIZATION"] == "1"
+    on_disk = run("deepswe-32b", inference={"weightSync": "disk"})
+    assert "--weight-transfer-config" not in options(on_disk)
+    assert "VLLM_ALLOW_INSECURE_SERIALIZATION" not in engine_environment(on_disk)
+
+
 @pytest.mark.parametrize(
     ("device", "limits", "on_gpu"),
     [

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
+from sweyard_trainer.engine.pod_engines import pod_engines
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import tell_why
@@ -33,9 +35,8 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     spec = load_config(arguments.config.read_text(encoding="utf-8"))
     environment = Environment.of_pod(os.environ)
-    if environment.rank > 0:
-        return follow(environment)
-    return lead(spec, environment)
+    with pod_engines(spec, environment.storage / "model", os.environ) as engines_run:
+        return follow(environment, engines_run) if environment.rank > 0 else lead(spec, environment)
 
 
 def lead(spec: TrainingRunSpec, environment: Environment) -> int:
@@ -68,14 +69,14 @@ def _heed_other_ranks(environment: Environment) -> None:
     threading.Thread(target=gang.stop_when_asked, args=(mark, stop), name="stop-mark", daemon=True).start()
 
 
-def follow(environment: Environment) -> int:
+def follow(environment: Environment, engines_run: Callable[[], bool]) -> int:
     """Other ranks: a node of Ray, until rank 0 says how it ended."""
     stop = gang.stop_mark(environment.storage, environment.attempt)
     # Rank 0 checkpoints with the help of this pod, which ends when rank 0 has.
     signal.signal(signal.SIGTERM, lambda *_: gang.ask_for_stop(stop))
     gang.join(environment.head_address, deadline_seconds=JOIN_DEADLINE_SECONDS)
     mark = gang.end_mark(environment.storage, environment.attempt)
-    code = gang.wait_for_mark(mark, is_alive=gang.ray_is_alive)
+    code = gang.wait_for_mark(mark, is_alive=lambda: gang.ray_is_alive() and engines_run())
     gang.leave()
     return code
 

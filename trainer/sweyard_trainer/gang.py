@@ -74,13 +74,13 @@ def stop_when_asked(mark: Path, stop: Callable[[], None], *, sleep: Callable[[fl
 
 
 def wait_for_mark(mark: Path, *, is_alive: Callable[[], bool], sleep: Callable[[float], None] = time.sleep) -> int:
-    """Exit code that rank 0 left. Raises GangBrokenError once this pod's Ray is dead without one."""
+    """Exit code that rank 0 left. Raises GangBrokenError once this pod's part is dead without one."""
     while True:
         alive = is_alive()
         if mark.exists():
             return int(mark.read_text(encoding="utf-8"))
         if not alive:
-            raise GangBrokenError("Ray ended on this pod before rank 0 did")
+            raise GangBrokenError("Ray, or an engine, ended on this pod before rank 0 did")
         sleep(POLL_SECONDS)
 
 

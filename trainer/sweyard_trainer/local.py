@@ -14,6 +14,7 @@ import yaml
 from yaml import YAMLError
 
 from sweyard_api.cache_root import dataset_directories
+from sweyard_api.colocated import engine_urls
 from sweyard_api.difference import differences
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
@@ -21,6 +22,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.demonstrations.present import require_recorded
+from sweyard_trainer.engine.pod_engines import pod_engines
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.prepare import prepare_model
@@ -28,6 +30,7 @@ from sweyard_trainer.storage_errors import typed_storage_errors
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
+LOCALHOST = "127.0.0.1"
 RUN_FILE = "trainingrun.yaml"
 """The run as it was asked for, from which it can be gone on with."""
 PARTS = ("model", "checkpoints", "weights", "rollouts", "metrics")
@@ -62,7 +65,8 @@ def run_local(
     environment = local_environment(
         document, spec, output, datasets, variables or {}, allow_unisolated=allow_unisolated
     )
-    return asyncio.run(run_training(spec, environment, stop_signals=(signal.SIGTERM, signal.SIGINT)))
+    with pod_engines(spec, environment.storage / "model", variables or {}):
+        return asyncio.run(run_training(spec, environment, stop_signals=(signal.SIGTERM, signal.SIGINT)))
 
 
 def local_environment(
@@ -74,8 +78,10 @@ def local_environment(
     *,
     allow_unisolated: bool,
 ) -> Environment:
-    """Engines that are servers only where the config or SWEYARD_ENGINE_URLS names them."""
+    """Engines that are servers only where the config or SWEYARD_ENGINE_URLS names them, or they are colocated."""
     urls = [spec.inference.url] if spec.inference.url else variables.get("SWEYARD_ENGINE_URLS", "").split(",")
+    if spec.inference.placement == "colocated":
+        urls = engine_urls(spec, LOCALHOST)
     return Environment(
         run=str(document.get("metadata", {}).get("name") or output.name),
         storage=output.resolve(),

@@ -62,8 +62,11 @@ def checkpoint_root(spec: TrainingRunSpec, environment: Environment) -> str:
 
 
 def needs_ray(spec: TrainingRunSpec) -> bool:
-    """One learner process, or none, and one rollout worker do without."""
-    ranks = 0 if spec.mode == "eval" else spec.trainer.replicas * spec.trainer.processes_per_replica
+    """One learner process, or none, and one rollout worker do without; pods that are there for their engines do not."""
+    if spec.mode == "eval":
+        ranks = spec.trainer.replicas if spec.inference.placement == "colocated" else 0
+    else:
+        ranks = spec.trainer.replicas * spec.trainer.processes_per_replica
     return ranks > 1 or spec.rollout.workers > 1
 
 

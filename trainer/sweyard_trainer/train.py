@@ -65,6 +65,7 @@ class TrainingLoop:
 
     async def _start(self) -> None:
         self._run.progress.update(phase="starting", message="loading the model and starting the workers")
+        await self._run.weight_sync.rest()
         await self._run.learner.start()
         await self._checkpoints.load()
         await self._run.pool.start()

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from sweyard_api import colocated
 from sweyard_api.constants import (
     ENGINE_PORT,
     GATEWAY_ADMIN_PORT,
@@ -62,7 +63,7 @@ def _build_trainer_policy(run: RunContext, settings: RunSettings) -> Manifest:
         ingress.append({"from": [_pods(run, COMPONENT_ENGINE)]})
         egress.append({"to": [_pods(run, COMPONENT_ENGINE)]})
     if run.has_gateway and run.config.inference.placement == "colocated":
-        ingress.append({"from": [_pods(run, COMPONENT_GATEWAY)], "ports": _tcp(ENGINE_PORT)})
+        ingress.append({"from": [_pods(run, COMPONENT_GATEWAY)], "ports": _engine_ports(run.config)})
     if run.makes_attempts and run.config.inference.placement == "external":
         egress.append(_anywhere(run.config.inference.url))
     if run.makes_attempts and run.config.logging.trace_endpoint:
@@ -85,7 +86,7 @@ def _build_gateway_policy(run: RunContext) -> Manifest:
     if _is_hub_model(run.config):
         egress.append(_internet())
     if placement in engines:
-        egress.append({"to": [_pods(run, engines[placement])], "ports": _tcp(ENGINE_PORT)})
+        egress.append({"to": [_pods(run, engines[placement])], "ports": _engine_ports(run.config)})
     else:
         egress.append(_anywhere(run.config.inference.url))
     return _policy(run, gateway_name(run.name), COMPONENT_GATEWAY, ingress, egress)
@@ -100,6 +101,11 @@ def _build_engine_policy(run: RunContext) -> Manifest:
         ingress.append({"from": [trainer]})
         egress += [_dns(), {"to": [trainer]}]
     return _policy(run, engine_name(run.name), COMPONENT_ENGINE, ingress, egress)
+
+
+def _engine_ports(config: TrainingRunSpec) -> list[dict[str, Any]]:
+    """One to a pod, except of engines that share the trainer's."""
+    return _tcp(*(colocated.engine_ports(config) if config.inference.placement == "colocated" else [ENGINE_PORT]))
 
 
 def needs_internet(config: TrainingRunSpec) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sweyard_api import colocated
 from sweyard_api.constants import (
     ENGINE_PORT,
     EXIT_CODE_USER_FAULT,
@@ -112,8 +113,8 @@ def _build_trainer_env(run: RunContext, attempt: int, gateway_ip: str | None) ->
     inference, wandb = run.config.inference, run.config.logging.wandb
     own = {
         "SWEYARD_ATTEMPT": str(attempt),
-        "SWEYARD_HEAD_ADDRESS": f"{trainer_job_name(run.name, attempt)}-0.{trainer_name(run.name)}",
-        "SWEYARD_ENGINE_URLS": ",".join(engine_urls(run)),
+        "SWEYARD_HEAD_ADDRESS": _rank_host(run, attempt, 0),
+        "SWEYARD_ENGINE_URLS": ",".join(engine_urls(run, attempt)),
     }
     if gateway_ip is not None:
         own["SWEYARD_GATEWAY_URL"] = f"http://{_url_host(gateway_ip)}:{GATEWAY_PORT}"
@@ -140,17 +141,25 @@ def build_run_env(run: RunContext) -> list[dict[str, Any]]:
     return [*({"name": name, "value": value} for name, value in values.items()), pod_name]
 
 
-def engine_urls(run: RunContext) -> list[str]:
+def engine_urls(run: RunContext, attempt: int) -> list[str]:
     """Base URL of each engine, by the stable name of its pod; none where the trainer has or needs none."""
     inference = run.config.inference
     if not run.makes_attempts:
         return []
     if inference.url is not None:
         return [inference.url]
+    if inference.placement == "colocated":
+        hosts = [_rank_host(run, attempt, index) for index in range(run.trainer_replicas)]
+        return [url for host in hosts for url in colocated.engine_urls(run.config, host)]
     if not run.has_engines:
         return []
     service = engine_name(run.name)
     return [f"http://{service}-{ordinal}.{service}:{ENGINE_PORT}" for ordinal in range(inference.replicas)]
+
+
+def _rank_host(run: RunContext, attempt: int, index: int) -> str:
+    """Name of a pod of the gang; not of an attempt before it, whose pods may still be ending."""
+    return f"{trainer_job_name(run.name, attempt)}-{index}.{trainer_name(run.name)}"
 
 
 def _url_host(address: str) -> str:

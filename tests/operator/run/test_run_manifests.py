@@ -1,5 +1,6 @@
 """What the goldens do not show: options, overrides, secrets, development mode."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -74,6 +75,13 @@ def test_trainer_environment_tells_who_and_where() -> None:
     assert env["SWEYARD_ENGINE_URLS"] == "http://demo-engine-0.demo-engine:8000,http://demo-engine-1.demo-engine:8000"
     assert env["SWEYARD_GATEWAY_URL"] == "http://[fd00::7]:8000"
     assert env["SWEYARD_RUN_UID"] == "run-uid"
+
+
+def test_engines_in_the_trainers_pods_are_named_by_these_and_have_a_port_each() -> None:
+    gang = {"replicas": 2, "processesPerReplica": 4, "device": "auto", "resources": {"limits": {"nvidia.com/gpu": 4}}}
+    run = make_run(inference={"placement": "colocated", "replicas": 4, "tensorParallel": 2}, trainer=gang)
+    urls = env_of(pod_of(job_of(run))["containers"][0])["SWEYARD_ENGINE_URLS"].split(",")
+    assert urls == [f"http://demo-trainer-3-{pod}.demo-trainer:{port}" for pod, port in product((0, 1), (8000, 8001))]
 
 
 def test_embedded_engine_has_no_gateway_to_name() -> None:

@@ -109,6 +109,14 @@ OWN = {"trainer:any", "gateway:8000", "gateway:8001", "fd00::1/128:6443"} | DNS
             },
             id="weights over NCCL",
         ),
+        pytest.param(
+            {
+                "inference": {"placement": "colocated", "replicas": 2},
+                "trainer": {"processesPerReplica": 2, "device": "auto", "resources": {"limits": {"nvidia.com/gpu": 2}}},
+            },
+            {"demo-trainer": OWN, "demo-gateway": DNS | {"trainer:8000", "trainer:8001"}},
+            id="two engines in a pod of the trainer",
+        ),
     ],
 )
 def test_only_the_arrows_of_the_picture(changes: dict[str, Any], expected: dict[str, set[str]]) -> None:

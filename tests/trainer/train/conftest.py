@@ -138,12 +138,18 @@ class EventfulSync:
         self._world = world
         self.gone: asyncio.Future[SweyardError] | None = None
         self.fixed_version: int | None = None
+        self.rests = False
+        """Whether the learner may compute where engines share its GPUs."""
 
     def sampled_version(self, published: int) -> int:
         return published if self.fixed_version is None else self.fixed_version
 
+    async def rest(self) -> None:
+        self.rests = True
+
     async def publish(self, version: int) -> None:
         self._world.event(f"publish {version}")
+        self.rests = False
 
     async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self.on_change = on_change

@@ -103,3 +103,10 @@ def test_processes_beside_this_one_need_ray(mode: str, ranks: int, workers: int,
         {"preset": "tiny", "mode": mode, "tasks": tasks, "trainer": trainer, "rollout": {"workers": workers}}
     )
     assert needs_ray(spec) == needed
+
+
+def test_pods_that_an_evaluation_has_for_their_engines_are_one_gang() -> None:
+    trainer = {"replicas": 2, "device": "cuda"}
+    inference = {"engine": "vllm", "placement": "colocated", "replicas": 2}
+    asked = {"preset": "tiny", "mode": "eval", "tasks": {"train": {"dataset": "tiny"}, "eval": [{"dataset": "tiny"}]}}
+    assert needs_ray(resolve({**asked, "trainer": trainer, "inference": inference}))

@@ -52,6 +52,32 @@ async def test_a_run_goes_through_its_stages_in_order(world: Any, make_life: Cal
     assert progress["lastCheckpoint"] == "checkpoints/step-6"
 
 
+@pytest.mark.parametrize(
+    "mode", [pytest.param({}, id="rl"), pytest.param({"mode": "sft", "sft": {"datasets": ["/chats.jsonl"]}}, id="sft")]
+)
+async def test_engines_rest_while_the_learner_computes_and_are_awake_for_every_attempt(
+    world: Any, make_life: Callable[..., Any], mode: dict[str, Any]
+) -> None:
+    life = make_life(world, **mode)
+    sync, rested = life.run.weight_sync, []
+
+    def noting(of: Any, name: str) -> None:
+        call = getattr(of, name)
+
+        async def noted(*arguments: Any) -> Any:
+            rested.append((name, sync.rests))
+            return await call(*arguments)
+
+        setattr(of, name, noted)
+
+    for name in ("start", "sft_step", "train_step"):
+        noting(life.learner, name)
+    noting(life.worker, "run")
+    await TrainingLoop(life.run).run()
+    assert {name for name, _ in rested} == {"start", "sft_step", "run"} | ({"train_step"} if not mode else set())
+    assert all(rests == (name != "run") for name, rests in rested)
+
+
 async def test_every_attempt_is_sampled_by_the_weights_of_its_step(world: Any, make_life: Callable[..., Any]) -> None:
     await TrainingLoop(make_life(world).run).run()
     attempts = [event.split() for event in world.events if event.startswith("attempt")]

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from sweyard_trainer.errors import EnginesGoneError, WeightSyncError
 from sweyard_trainer.weight_sync.engine_control import EngineControl
-from sweyard_trainer.weight_sync.fan_out import FanOutClient
+from sweyard_trainer.weight_sync.fan_out import RankedFanOutClient
 from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet
 from sweyard_trainer.weight_sync.patience import Patience
 
@@ -41,7 +41,7 @@ class RecordingClient:
 def test_workers_of_all_engines_get_distinct_ranks_behind_the_sender() -> None:
     together = threading.Barrier(3)
     clients = [RecordingClient(together) for _ in range(3)]
-    fan_out = FanOutClient(clients, workers_per_engine=4)
+    fan_out = RankedFanOutClient(clients, workers_per_engine=4)
     fan_out.init_weight_transfer_engine({"rank_offset": 1, "world_size": fan_out.world_size})
     assert fan_out.world_size == 13
     assert [client.init_info["rank_offset"] for client in clients] == [1, 5, 9]

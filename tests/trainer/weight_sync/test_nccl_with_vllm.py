@@ -17,22 +17,25 @@ from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerWeightTransf
 
 from sweyard_trainer.errors import WeightSyncError
 from sweyard_trainer.learner.policy import Policy
-from sweyard_trainer.weight_sync.fan_out import FanOutClient
-from sweyard_trainer.weight_sync.nccl_sender import PolicySource, TransferClient
+from sweyard_trainer.weight_sync.fan_out import RankedFanOutClient
+from sweyard_trainer.weight_sync.senders import PolicySource, TransferClient
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 """Of vLLM's, when it is imported."""
 
 
+CPU = torch.device("cpu")
+
+
 def test_it_speaks_the_protocol_of_vllms_own_client() -> None:
     for name in ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update"):
         assert callable(getattr(HTTPVLLMWeightSyncClient, name))
-        assert callable(getattr(FanOutClient, name))
+        assert callable(getattr(RankedFanOutClient, name))
 
 
 def test_what_is_announced_is_what_is_sent(tiny_model: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    source = PolicySource(Policy(model), torch.bfloat16)
+    source = PolicySource(Policy(model), torch.bfloat16, CPU)
     announced = [(meta.name, meta.dtype, meta.shape) for meta in source.metadata()]
     assert announced == [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in source]
     assert [name for name, _, _ in announced] == [name for name, _ in model.named_parameters()]
@@ -87,8 +90,8 @@ async def vllm_routes() -> AsyncIterator[tuple[str, EngineBehindRoutes]]:
 
 async def test_vllms_own_routes_take_what_the_sender_says(vllm_routes, tiny_model: Path) -> None:
     url, engine = vllm_routes
-    source = PolicySource(Policy(AutoModelForCausalLM.from_pretrained(tiny_model)), torch.bfloat16)
-    client = FanOutClient([TransferClient(url)], workers_per_engine=2)
+    source = PolicySource(Policy(AutoModelForCausalLM.from_pretrained(tiny_model)), torch.bfloat16, CPU)
+    client = RankedFanOutClient([TransferClient(url)], workers_per_engine=2)
     info = NCCLWeightTransferInitInfo(
         master_address="rank-0", master_port=1234, rank_offset=1, world_size=client.world_size
     )

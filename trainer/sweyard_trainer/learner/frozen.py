@@ -56,8 +56,14 @@ class FrozenPolicy:
     async def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
         raise AssertionError("mode eval sends files")
 
+    async def open_handover(self, engine_urls: Sequence[str]) -> None:
+        raise AssertionError("mode eval sends files")
+
     async def send_weights(self) -> None:
         raise AssertionError("mode eval sends files")
+
+    async def release_memory(self) -> None:
+        """It has none."""
 
     async def stop(self) -> None:
         """Nothing to stop."""

@@ -191,9 +191,17 @@ class Learner:
         """Join the workers of these engines in one NCCL group with rank 0, which they reach at `master_host`."""
         await self._on_all("open_transfer", tuple(engine_urls), workers_per_engine, master_host)
 
+    async def open_handover(self, engine_urls: Sequence[str]) -> None:
+        """Prepare to hand weights over, by CUDA IPC, to these engines, which share the ranks' GPUs."""
+        await self._on_all("open_handover", tuple(engine_urls))
+
     async def send_weights(self) -> None:
-        """Broadcast the policy into the group; its engines must be paused. Hangs if one of them died."""
+        """The policy into the engines, which must take no requests. Over NCCL this hangs if one of them died."""
         await self._on_all("send_weights")
+
+    async def release_memory(self) -> None:
+        """Leave to others on the same GPUs what no tensor needs."""
+        await self._on_all("release_memory")
 
     async def stop(self) -> None:
         """End the ranks; safe to call twice."""

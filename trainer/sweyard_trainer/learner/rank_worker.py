@@ -147,14 +147,26 @@ class RankWorker:
 
     def open_transfer(self, engine_urls: Sequence[str], workers_per_engine: int, master_host: str) -> None:
         """Join the engines' workers for NCCL transfers of the weights."""
-        from sweyard_trainer.weight_sync.nccl_sender import PolicySource, open_transfer  # needs vLLM
+        from sweyard_trainer.weight_sync.senders import PolicySource, open_transfer  # needs vLLM
 
-        source = PolicySource(self._model, _dtype(self._spec))
+        source = PolicySource(self._model, _dtype(self._spec), self._device)
         self._transfer = open_transfer(source, self._rank, engine_urls, workers_per_engine, master_host)
 
+    def open_handover(self, engine_urls: Sequence[str]) -> None:
+        """Prepare to hand weights over to engines on these GPUs."""
+        from sweyard_trainer.weight_sync.senders import PolicySource, open_handover  # needs vLLM
+
+        source = PolicySource(self._model, _dtype(self._spec), self._device)
+        self._transfer = open_handover(source, self._rank, engine_urls)
+
     def send_weights(self) -> None:
-        """Broadcast the present weights into the engines; they must be paused."""
+        """The present weights into the engines, by the way that was opened; they must take no requests."""
         self._transfer.send_weights()
+
+    def release_memory(self) -> None:
+        """Give back to the GPU what PyTorch keeps of it for later."""
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def start_checkpoint(self, save: CheckpointSave, held: Sequence[Trajectory]) -> None:
         """Copy this rank's share into host memory and begin to write it, and `held`; the one before must be settled."""

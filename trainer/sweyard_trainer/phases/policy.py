@@ -73,6 +73,7 @@ class Policy:
     async def _train(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
         """A batch of which nothing can be trained is a step without an update, but not time and again."""
         state = self._life.state
+        await self._life.run.weight_sync.rest()
         try:
             return await self._life.run.learner.train_step(groups)
         except NothingToTrainError as error:

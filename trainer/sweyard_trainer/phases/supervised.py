@@ -35,6 +35,7 @@ class Supervised:
         for step in range(life.state.warmup_step, warmup.steps):
             began = time.monotonic()
             batch = draw_batch(demonstrations, step, warmup.batch_size, life.spec.seed)
+            await life.run.weight_sync.rest()
             figures = await life.run.learner.sft_step(batch)
             life.state.warmup_step = step + 1
             life.write_metrics("warmup", step + 1, prefixed("warmup", figures))
@@ -58,6 +59,7 @@ class Supervised:
         message = f"step {number}: training on {len(demonstrations)} trajectories"
         life.run.progress.update(phase="sft", message=message)
         batch = draw_batch(demonstrations, life.state.step, sft.batch_size, life.spec.seed)
+        await life.run.weight_sync.rest()
         figures = await life.run.learner.sft_step(batch)
         return {**prefixed("train", figures), "time/train_seconds": time.monotonic() - began}
 

@@ -1,9 +1,12 @@
 """How weights travel in a run, as its config asks."""
 
+from typing import Protocol
+
 from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.learner.ranks import LOOPBACK
+from sweyard_trainer.weight_sync.colocated import ColocatedEngine, ColocatedFleet, SharesGpus
 from sweyard_trainer.weight_sync.disk import DiskEngine
 from sweyard_trainer.weight_sync.engine_control import EngineControl
 from sweyard_trainer.weight_sync.fixed import FixedEngine, FixedFleet
@@ -12,8 +15,12 @@ from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet, SendsWeights
 from sweyard_trainer.weight_sync.patience import patience_for
 
 
-def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: SendsWeights) -> Fleet:
-    """To the engines that are servers, over NCCL or the run's volume; without servers there is nobody to tell."""
+class Sends(SendsWeights, SharesGpus, Protocol):
+    """What the ranks can do, each where the config asks for it."""
+
+
+def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: Sends) -> Fleet:
+    """To the engines that are servers, as the config says; without servers there is nobody to tell."""
     controls = [EngineControl(url, environment.engine_api_key) for url in environment.engine_urls]
     patience = patience_for(spec)
     if spec.inference.fixed_weights:
@@ -27,4 +34,9 @@ def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: Se
             master_host=environment.head_address or LOOPBACK,
         )
     weights, as_adapter = environment.storage / "weights", engine_takes_adapters(spec)
-    return Fleet([DiskEngine(control, weights, as_adapter=as_adapter) for control in controls], patience)
+    readers = [DiskEngine(control, weights, as_adapter=as_adapter) for control in controls]
+    if controls and spec.inference.placement == "colocated" and spec.mode != "eval":  # in which nothing is computed
+        disks = [None] * len(readers) if spec.inference.weight_sync == "ipc" else readers
+        engines = [ColocatedEngine(control, disk) for control, disk in zip(controls, disks, strict=True)]
+        return ColocatedFleet(engines, patience, sender)
+    return Fleet(readers, patience)

@@ -26,11 +26,23 @@ class DiskEngine:
 
     async def update(self, version: int) -> None:
         """An engine that fails to load stays paused: it must not sample from half of the weights."""
-        control, directory = self._control, self._weights / str(version)
-        if not is_complete(directory):
-            raise WeightSyncError(f"{directory} holds no complete weights to publish")
+        directory, control = self._complete(version), self._control
         await control.pause()
-        await (control.load_adapter(directory) if self._as_adapter else control.load_from_disk(directory))
+        await self._load(directory)
         await control.forget_prefixes()
         await control.name_version(version)
         await control.resume()
+
+    async def load(self, version: int) -> None:
+        """The same for one that takes no requests, is not asked to, and has no cached prefix."""
+        await self._load(self._complete(version))
+
+    async def _load(self, directory: Path) -> None:
+        control = self._control
+        await (control.load_adapter(directory) if self._as_adapter else control.load_from_disk(directory))
+
+    def _complete(self, version: int) -> Path:
+        directory = self._weights / str(version)
+        if not is_complete(directory):
+            raise WeightSyncError(f"{directory} holds no complete weights to publish")
+        return directory

@@ -1,7 +1,7 @@
 """The routes of one vLLM server in development mode that weight updates use."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 
@@ -47,6 +47,14 @@ class EngineControl:
     async def resume(self) -> None:
         """Take requests again."""
         await self._send("POST", "/resume")
+
+    async def sleep(self) -> None:
+        """Let go of all GPU memory, weights included; what is under way by now is nobody's, and ends."""
+        await self._send("POST", "/sleep?level=2&mode=abort")
+
+    async def wake(self, what: Literal["weights", "kv_cache"]) -> None:
+        """Take that memory again, without its content; once it has all, it takes requests."""
+        await self._send("POST", f"/wake_up?tags={what}")
 
     async def served_version(self) -> str:
         """What it calls the weights that it samples with; `paused` if it does not sample."""

@@ -84,6 +84,9 @@ class Fleet:
         """See WeightSync."""
         return published
 
+    async def rest(self) -> None:
+        """See WeightSync: they have machines of their own."""
+
     async def publish(self, version: int) -> None:
         """See WeightSync. Engines that are away are `watch`'s to bring back, unless there is no other."""
         self._version = version

@@ -14,6 +14,13 @@ class WeightSync(Protocol):
         """What engines say that they sample with once `published` has been."""
         ...
 
+    async def rest(self) -> None:
+        """Return once no engine needs what the learner is about to compute on; `publish` ends that.
+
+        Raises EnginesGoneError.
+        """
+        ...
+
     async def publish(self, version: int) -> None:
         """Return once every engine that serves has confirmed that it samples with `version`.
 
