@@ -18,8 +18,15 @@ ADAPTER_NAME = "adapter"
 _QUANTIZATION = re.compile(r"^(--quantization|-q)(=|$)")
 
 
+def engine_model(spec: TrainingRunSpec, model_path: str) -> str:
+    """Where the files lie that engines serve of the model at `model_path`."""
+    return model_path if spec.inference.weights == "full" else f"{model_path}-{spec.inference.weights}"
+
+
 def engine_quantization(spec: TrainingRunSpec) -> str | None:
-    """The quantisation that `inference.extraArgs` asks for."""
+    """The quantisation that `inference.weights` or `inference.extraArgs` asks for."""
+    if spec.inference.weights != "full":
+        return spec.inference.weights
     for argument, following in pairwise([*spec.inference.extra_args, ""]):
         if found := _QUANTIZATION.match(argument):
             return argument[found.end() :] or following
@@ -47,7 +54,7 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
     """
     length = spec.inference.max_model_len or spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
     return [
-        *("--model", model_path),
+        *("--model", engine_model(spec, model_path)),
         *("--served-model-name", SERVED_MODEL_NAME),
         *("--host", "0.0.0.0"),
         *("--port", str(port)),

@@ -171,6 +171,8 @@ class Inference(PodOptions):
     """Context length. Resolves to rollout.maxPromptTokens + rollout.maxResponseTokens."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.85
     """Share of GPU memory an engine takes."""
+    weights: Literal["full", "int4"] = "full"
+    """`int4`: engines serve the frozen base of trainer.lora as the trainer has it, in four bits each."""
     cpu_kv_cache: PositiveQuantity = "1Gi"
     """Key-value cache of a CPU engine."""
     url: Annotated[str, Field(max_length=2_048, pattern=r"^https?://")] | None = None

@@ -190,6 +190,21 @@ RUN_RULES = (
         " && self.?trainer.?lora.?sync.orValue('merged') == 'merged')",
     ),
     Rule(
+        "inference.weights",
+        "`int4` is the frozen base under adapters of all linear layers, which vLLM is sent by themselves: set "
+        "trainer.lora.base to int4, its sync to adapter, and no targetModules; or set this to full",
+        lambda spec: (
+            spec.inference.weights == "full"
+            or (
+                spec.inference.engine == "vllm"
+                and spec.inference.placement != "external"
+                and spec.trainer.lora is not None
+                and (spec.trainer.lora.base, spec.trainer.lora.sync) == ("int4", "adapter")
+                and not spec.trainer.lora.target_modules
+            )
+        ),
+    ),
+    Rule(
         "inference.retokenizeReplies",
         "gives tokens that the engine never sampled, whose experts trainer.replayRouting cannot replay: unset one",
         lambda spec: not (spec.inference.retokenize_replies and spec.trainer.replay_routing),

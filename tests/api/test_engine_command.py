@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_api.engine_command import engine_arguments, engine_environment, engine_uses_gpu
+from sweyard_api.engine_command import engine_arguments, engine_environment, engine_model, engine_uses_gpu
 from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainingRunSpec
 
@@ -55,6 +55,11 @@ def test_an_engine_that_is_sent_its_weights_over_nccl_listens_for_them() -> None
     assert given["--weight-transfer-config"] == '{"backend": "nccl"}'
 
 
+def test_an_engine_may_serve_the_four_bits_that_the_trainer_holds() -> None:
+    assert options(run("qwen3-8b-minimal"))["--model"] == "/model-int4"
+    assert "--quantization" not in options(run("qwen3-8b-minimal"))  # its files say how they are to be read
+
+
 def test_an_engine_on_the_trainers_gpus_is_handed_its_weights_there() -> None:
     spec = run("deepswe-32b")
     assert options(spec)["--weight-transfer-config"] == '{"backend": "ipc"}'
@@ -98,7 +103,7 @@ def test_vllm_knows_every_argument_and_variable(preset: str) -> None:
 
     spec = run(preset)
     parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(engine_arguments(spec, "/model", 8123))
-    assert (parsed.model, parsed.port, parsed.served_model_name) == ("/model", 8123, ["policy"])
+    assert (parsed.model, parsed.port, parsed.served_model_name) == (engine_model(spec, "/model"), 8123, ["policy"])
     assert parsed.max_model_len == spec.inference.max_model_len
     ours = {name for name in engine_environment(spec) if name.startswith("VLLM_")}
     assert ours <= envs.environment_variables.keys()

@@ -69,7 +69,7 @@ QWEN3_8B_MINIMAL = {
     "trainer.resources.limits": {"nvidia.com/gpu": "2"},
     "inference.replicas": 1,
     "inference.tensorParallel": 2,
-    "inference.extraArgs": ["--quantization", "bitsandbytes"],
+    "inference.weights": "int4",
     "inference.resources.limits": {"nvidia.com/gpu": "2"},
 }
 QWEN3_CODER_30B_DJANGO = {

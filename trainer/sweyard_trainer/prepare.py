@@ -1,4 +1,5 @@
-"""Put the run's initial model into `<storage>/model`, once: made from scratch, copied, or taken from a hub.
+"""Put the run's initial model into `<storage>/model`, once: made from scratch, copied, or taken from a hub; beside it
+what engines serve of it, where that is other files.
 
 `python -m sweyard_trainer.prepare --config FILE --storage DIR` is the init container of engines and trainer, which may
 run at the same time on different nodes: each prepares beside the target and the first to finish wins.
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sweyard_api.constants import DATASET_MOUNT_PATH
+from sweyard_api.engine_command import engine_model
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.workload import ModelSource, TaskSource
@@ -48,12 +50,18 @@ def prepare_model(
     target = storage / "model"
     if is_complete(target):
         check_intact(target)
-        return target
-    with atomic_directory(target) as directory:
-        if spec.model.scratch is not None:
-            _make(spec, directory, load_tasks(demonstrated_tasks(spec), datasets))
-        else:
-            _fetch(spec.model, directory, token)
+    else:
+        with atomic_directory(target) as directory:
+            if spec.model.scratch is not None:
+                _make(spec, directory, load_tasks(demonstrated_tasks(spec), datasets))
+            else:
+                _fetch(spec.model, directory, token)
+    served = Path(engine_model(spec, str(target)))
+    if served != target and not is_complete(served):
+        from sweyard_trainer.model.int4_files import write_int4  # imports PyTorch
+
+        with atomic_directory(served) as directory:
+            write_int4(target, directory)
     return target
 
 

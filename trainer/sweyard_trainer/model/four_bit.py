@@ -20,7 +20,9 @@ _NF4 = (
     *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
     *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
-CODEBOOKS = {"int4": tuple(step / 7 for step in range(-8, 8)), "nf4": _NF4}
+_STEPS = 7
+"""Of `int4`, from zero to what the scale says."""
+CODEBOOKS = {"int4": tuple(step / _STEPS for step in range(-8, 8)), "nf4": _NF4}
 
 
 def quantize(weight: Tensor, kind: str) -> tuple[Tensor, Tensor]:
@@ -33,11 +35,18 @@ def quantize(weight: Tensor, kind: str) -> tuple[Tensor, Tensor]:
         raise ValueError(f"a weight of {columns} columns cannot be quantised in blocks of {BLOCK}")
     blocks = weight.float().reshape(rows, -1, BLOCK)
     scales = blocks.abs().amax(-1)
+    if kind == "int4":
+        scales = step_sizes(scales).float() * _STEPS
     codebook = torch.tensor(CODEBOOKS[kind], device=weight.device)
     borders = (codebook[1:] + codebook[:-1]) / 2
     codes = torch.bucketize(blocks / scales.clamp(min=torch.finfo(torch.float32).tiny)[..., None], borders)
     low, high = codes.to(torch.uint8).reshape(rows, -1, 2).unbind(-1)
     return low | high << 4, scales
+
+
+def step_sizes(scales: Tensor) -> Tensor:
+    """Of `int4`, as files and engines have them: in bfloat16, to which the scales are rounded beforehand."""
+    return (scales / _STEPS).bfloat16()
 
 
 def dequantize(codes: Tensor, scales: Tensor, kind: str, dtype: torch.dtype) -> Tensor:
