@@ -6,6 +6,7 @@ last need Linux and root.
 """
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -30,10 +31,12 @@ def prove_mutation() -> None:
 def prove_ranks() -> None:
     """Ranks, sequence parallelism, packing and accumulation, each with each, train as plain PyTorch does."""
     _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/trainer/learner/test_rank_matrix.py")
+    matrix = importlib.import_module("tests.trainer.learner.test_rank_matrix")  # imports PyTorch
     lines = [
         "1, 2 and 4 ranks over gloo, sequence parallel 1 and 2 (from two ranks on), packed and unpacked, 1 and 4 "
-        "micro-batches an update: in all 20 combinations the losses of three steps (two updates each) are those of "
-        "plain PyTorch to 1e-5, and the weights after them to 5e-6, with updates of at most 1e-3."
+        f"micro-batches an update: in all {len(matrix.COMBINATIONS)} combinations the losses of {matrix.STEPS} steps "
+        f"({matrix.PASSES} updates each) are those of plain PyTorch to {matrix.LOSS_TOLERANCE:.0e}, and the weights "
+        f"after them to {matrix.WEIGHT_TOLERANCE:.0e}, with updates of at most {matrix.LEARNING_RATE:.0e}."
     ]
     write_section(Section("Ranks", "python -m benchmarks.prove ranks", lines))
 
@@ -51,6 +54,13 @@ def prove_resume() -> None:
 def prove_chain() -> None:
     """What a run was taught is what is exported from it and measured, token for token."""
     _run("pytest", "-p", "tests.strict_skips", "-q", "tests/cli/test_chain.py")
+    chain = importlib.import_module("tests.cli.test_chain")
+    lines = [
+        f"A run of mode sft was taught by recorded chats for {chain.STEPS} steps, `sweyard export` wrote its weights, "
+        "and `sweyard eval` measured these: every attempt at held-out tasks has the same tokens, log-probabilities, "
+        "patch and outcome as in the run's own final evaluation."
+    ]
+    write_section(Section("Chain", "python -m benchmarks.prove chain", lines))
 
 
 def prove_churn() -> None:

@@ -1,12 +1,12 @@
 """Do the tests notice when the learning rule is wrong? Every mutant of its files against their tests.
 
-`python -m benchmarks.prove.mutation [--file NAME] [--workers N]`: a process that has imported PyTorch once forks for
+`python -m benchmarks.prove.mutation [--file NAME] [--workers N]`: a process that has imported what tests need forks for
 each mutant, in which the mutant takes its module's place and pytest runs the module's tests until one fails. Writes
 docs/mutation-report.md; a survivor that `equivalent_mutants.yaml` does not justify is an error. Last line is JSON.
 """
 
 import argparse
-import importlib
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -17,7 +17,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -45,7 +46,9 @@ TESTS: Mapping[str, Sequence[str]] = {
     "custom.py": BATCHES,
 }
 """Files of the learning rule, and the tests that answer for them."""
-WARM = ("torch", "numpy", "hypothesis", "transformers", "sweyard_api.training_run", "sweyard_sandbox.agents.registry")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+UNDER_TEST = ("sweyard_trainer", "tests")
+"""Packages that each fork imports anew."""
 MOST_CPU_SECONDS = 15
 """A mutant that loops for ever is killed after so much, whatever else the machine does, and counts as noticed."""
 
@@ -81,8 +84,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     began = time.monotonic()
-    for module in WARM:
-        importlib.import_module(module)
+    _warm_up(arguments.file or TESTS)
     work = [
         (file, mutant)
         for file in arguments.file or TESTS
@@ -106,6 +108,22 @@ def main() -> None:
     sys.exit(bool(open_cases))
 
 
+def _warm_up(files: Iterable[str]) -> None:
+    """Import what the tests of `files` need, but for what is under test: every fork begins with it."""
+    collected = _in_silence(["--collect-only", *dict.fromkeys(test for file in files for test in TESTS[file])])
+    assert collected == 0, "the tests cannot be collected without a mutant"
+    for name in [name for name in sys.modules if name.partition(".")[0] in UNDER_TEST]:
+        del sys.modules[name]
+    gc.collect()
+    gc.freeze()  # else each fork's collector would touch, and so copy, all of it
+
+
+def _in_silence(arguments: Sequence[str]) -> int:
+    """pytest's exit code."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        return int(pytest.main([*OPTIONS, *arguments]))
+
+
 def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
     verdicts: list[Verdict] = []
     running: dict[int, tuple[str, Mutant]] = {}
@@ -127,15 +145,11 @@ def _fork(file: str, source: str | None) -> int:
     if pid:
         return pid
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS + 5))
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
     if source is not None:
         name = "sweyard_trainer." + file.removesuffix(".py").replace("/", ".")
         assert name not in sys.modules, f"{name} was imported before its mutant could be"
         sys.meta_path.insert(0, _Instead(name, source))
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    os._exit(pytest.main([*options, "-m", "not (slow or vllm or gpu)", *TESTS[file]]))
+    os._exit(_in_silence(["-x", "-m", "not (slow or vllm or gpu)", *TESTS[file]]))
 
 
 def _verdict(status: int) -> str:
