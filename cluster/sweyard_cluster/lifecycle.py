@@ -94,7 +94,7 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
     prerequisites.ensure(packages, tool.progress, go=tool.binaries.environment_to_build(groups))
     tool.binaries.ensure(groups, tool.progress)
     paths = tool.cache.cluster(name)
-    with exclusive(paths.lock):
+    with exclusive(paths.lock, lambda: tool.progress.await_turn(f"another command on {name}")):
         existing = read_spec(paths.spec)
         spec = grown(existing, nodes, fake_nodes, audit, gangs) if existing else None
         spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs)
@@ -139,7 +139,7 @@ def down(tool: Tool, name: str) -> bool:
     paths = tool.cache.cluster(name)
     if not paths.root.exists():
         return False
-    with exclusive(paths.lock):
+    with exclusive(paths.lock, lambda: tool.progress.await_turn(f"another command on {name}")):
         spec = read_spec(paths.spec)
         if spec and spec.nodes:
             host.require_root("taking down a cluster with nodes")

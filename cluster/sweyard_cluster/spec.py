@@ -86,8 +86,13 @@ def write_spec(path: Path, spec: ClusterSpec) -> None:
 
 
 def read_spec(path: Path) -> ClusterSpec | None:
-    """The stored spec, or None where no cluster was begun."""
+    """The stored spec, or None where no cluster was begun.
+
+    Checkouts of several versions share a cache: what a newer one wrote and this one does not know is left aside.
+    """
     try:
-        return ClusterSpec(**json.loads(path.read_text()))
+        stored = json.loads(path.read_text())
     except FileNotFoundError:
         return None
+    known = {each.name for each in dataclasses.fields(ClusterSpec)}
+    return ClusterSpec(**{name: value for name, value in stored.items() if name in known})

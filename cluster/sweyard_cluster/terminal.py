@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import TextIO
 
 REFRESH_SECONDS = 0.5
+CLEARED = "\r\x1b[K"
+"""What a running step shows on a terminal's line is taken away."""
 
 
 class Progress:
@@ -30,9 +32,8 @@ class Progress:
         self._note = text
 
     def await_turn(self, holder: str) -> None:
-        """The running step goes on when `holder` has ended."""
-        self.note(f"(waits for {holder} to end)")
-        self.milestone(f"waits for {holder} to end")
+        """What is to be done goes on when `holder` has ended."""
+        self.say(f"{CLEARED if self.live else ''}    waits for {holder} to end")
 
     def milestone(self, text: str) -> None:
         """Part of a long step is done: a line in a pipe, where nothing else tells that it goes on."""
@@ -61,11 +62,11 @@ class Progress:
             finished.set()
             if self.live:
                 ticker.join()
-                self.stream.write("\r\x1b[K")
+                self.stream.write(CLEARED)
             self.say(f"  {text}: {mark} ({time.monotonic() - started:.1f} s)")
 
     def _tick(self, text: str, started: float, finished: threading.Event) -> None:
         while not finished.wait(REFRESH_SECONDS):
             line = f"  {text} ... {time.monotonic() - started:.0f} s {self._note}"
-            self.stream.write(f"\r\x1b[K{line[:118]}")
+            self.stream.write(f"{CLEARED}{line[:118]}")
             self.stream.flush()

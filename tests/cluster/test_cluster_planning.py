@@ -3,6 +3,7 @@
 import dataclasses
 import ipaddress
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,13 @@ def test_spec_survives_the_disk(tmp_path: Path) -> None:
     assert read_spec(tmp_path / "none.json") is None
     write_spec(tmp_path / "cluster.json", ONE_NODE)
     assert read_spec(tmp_path / "cluster.json") == ONE_NODE
+
+
+def test_what_a_newer_version_wrote_of_a_cluster_is_left_aside(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    write_spec(path, ONE_NODE)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"colour": "green"}))
+    assert read_spec(path) == ONE_NODE
 
 
 @pytest.mark.parametrize(
