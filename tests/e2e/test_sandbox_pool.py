@@ -117,7 +117,8 @@ async def test_attach_is_a_shell_with_a_terminal_beside_the_holder(
 def use_shell(command: list[str], environment: dict[str, str]) -> None:
     with terminal(command, environment, 33, 101) as shown:
         shown.wait_for("is held by")
-        shown.type("stty size; cat /tmp/left; sleep 1000\n")
+        # What is typed ahead may come before the runtime has heard of the size.
+        shown.type("until stty size | grep '^33'; do sleep 0.1; done; cat /tmp/left; sleep 1000\n")
         shown.wait_for("33 101")
         shown.wait_for("by the holder")
         shown.type("\x03")
