@@ -66,7 +66,14 @@ def test_a_null_leaves_the_field_to_the_preset_as_on_a_cluster() -> None:
             lambda spec: spec.warmup.dataset is None and spec.warmup.steps == 200,
         ),
         ({**TINY, "warmup": {"steps": 0}}, lambda spec: spec.warmup is None),
-        ({"preset": "qwen3-8b-minimal", "trainer": {"lora": {"rank": 0}}}, lambda spec: spec.trainer.lora is None),
+        (
+            {
+                "preset": "qwen3-8b-minimal",
+                "trainer": {"lora": {"rank": 0}},
+                "inference": {"weights": "full"},
+            },
+            lambda spec: spec.trainer.lora is None,
+        ),
     ],
     ids=[
         "hub model over scratch model",

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import termios
@@ -92,7 +91,7 @@ def sizes_sent_to(shell: Any) -> Iterator[None]:
     """Now, and whenever the window changes."""
 
     def send(number: int, frame: FrameType | None) -> None:
-        size = shutil.get_terminal_size()
+        size = os.get_terminal_size(sys.stdin.fileno())  # not what variables say, which may be another terminal's
         shell.write_channel(RESIZE_CHANNEL, json.dumps({"Width": size.columns, "Height": size.lines}))
 
     before = signal.signal(signal.SIGWINCH, send)
