@@ -199,10 +199,10 @@ async def test_a_namespace_that_enforces_restricted_pods_is_named(world: RealWor
     await world.create_pool(replicas=2, warm=[{"image": IMAGE, "replicas": 1}])
 
     async def is_named() -> bool:
-        return (await world.condition("Degraded")).get("reason") == "Forbidden"
+        degraded = await world.condition("Degraded")
+        return degraded.get("reason") == "Forbidden" and "restricted" in degraded["message"]
 
     await world.until(is_named)
-    assert "restricted" in (await world.condition("Degraded"))["message"]
     # With a user id the template keeps to the restricted level.
     patch = {"spec": {"template": {"runAsUser": 1000}}}
     await world.cluster.merge_patch(ROLLOUT_POOLS, world.namespace, "pool", patch)
