@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sweyard_api.constants import ANNOTATION_HOLDER, CONTAINER_SANDBOX, LABEL_POOL
+from sweyard_operator.build.sandbox_pod import KEEP_ALIVE
 from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 
 POOL = "benchmark"
-_KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
 _AT_ONCE = 32
 
 
@@ -45,7 +45,7 @@ async def make_pods(api: ApiClient, namespace: str, image: str, count: int, *, p
 
 
 def _build_pod(name: str, image: str, *, schedulable: bool) -> dict[str, Any]:
-    container = {"name": CONTAINER_SANDBOX, "image": image, "command": ["/bin/sh", "-c", _KEEP_ALIVE]}
+    container = {"name": CONTAINER_SANDBOX, "image": image, "command": ["/bin/sh", "-c", KEEP_ALIVE]}
     spec: dict[str, Any] = {
         "containers": [container],
         "restartPolicy": "Never",

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from sweyard_api.constants import RUN_FILE
 from sweyard_api.phases import phased
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.validate import validate_document
@@ -15,8 +16,6 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.run_directory import run_directory
 
 RUNS = Path("runs")
-RUN_FILE = "trainingrun.yaml"
-"""The trainer writes it, too, once the directory is the run's."""
 
 
 @dataclass(frozen=True, slots=True)

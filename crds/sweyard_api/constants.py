@@ -56,6 +56,11 @@ METRICS_PORT = 9090
 
 EXIT_CODE_USER_FAULT = 2
 """Of a trainer's process: not to be started again, since the same would happen."""
+EXIT_CODE_SANDBOX_TERMINATED = 143
+"""What a sandbox's first process makes of SIGTERM. Not 0: of a pod whose containers all ended so the kubelet says
+Succeeded, and no longer that it evicted it and why."""
+RUN_FILE = "trainingrun.yaml"
+"""In the directory of a run without a cluster: the run as it was asked for, from which it can be gone on with."""
 
 
 def config_map_name(run: str) -> str:

@@ -15,6 +15,8 @@ import pytest
 from tests.e2e.installation import Installation
 from tests.e2e.test_run_on_cluster import SPEC, STEPS, until_gone
 
+from sweyard_operator.build.sandbox_pod import KEEP_ALIVE
+
 pytestmark = [pytest.mark.kubelet, pytest.mark.slow]
 
 DEADLINE_SECONDS = 1_200.0
@@ -93,7 +95,7 @@ FAULTS = {
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
-    "sandboxes": Fault(kill(None, "sandbox", "trap 'exit 143'")),
+    "sandboxes": Fault(kill(None, "sandbox", KEEP_ALIVE)),
     "eviction": Fault(evict_trainer),
     "quota": Fault(forbid_pods, max_restarts=1),
     "admission": Fault(deny_trainers, max_restarts=1),

@@ -83,10 +83,7 @@ def test_every_message_that_is_explained_is_one_that_the_product_prints() -> Non
 def test_every_series_of_the_operator_is_documented_and_no_other() -> None:
     registry = Metrics().registry
     RunMetrics(registry)
-    there_are = {
-        f"{collector._name}{'_total' * (collector._type == 'counter')}"  # type: ignore[attr-defined]
-        for collector in registry._collector_to_names
-    }
+    there_are = {f"{family.name}{'_total' * (family.type == 'counter')}" for family in registry.collect()}
     assert set(re.findall(r"`(sweyard_\w+)`", (DOCS / "reference" / "metrics.md").read_text())) == there_are
 
 

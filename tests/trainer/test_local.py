@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from sweyard_api.constants import RUN_FILE
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.local import CONFIG_FILE, RUN_FILE, OutputTakenError, run_local
+from sweyard_trainer.local import CONFIG_FILE, OutputTakenError, run_local
 
 BASE: dict[str, Any] = {
     "model": {"name": "/nowhere"},

@@ -15,6 +15,7 @@ from yaml import YAMLError
 
 from sweyard_api.cache_root import dataset_directories
 from sweyard_api.colocated import engine_urls
+from sweyard_api.constants import RUN_FILE
 from sweyard_api.difference import differences
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
@@ -31,8 +32,6 @@ from sweyard_trainer.waiting_threads import let_threads_sleep
 
 CONFIG_FILE = "config.yaml"
 LOCALHOST = "127.0.0.1"
-RUN_FILE = "trainingrun.yaml"
-"""The run as it was asked for, from which it can be gone on with."""
 PARTS = ("model", "checkpoints", "weights", "rollouts", "metrics")
 """What a run has once it is more than a config. The model comes first."""
 SHOWN_DIFFERENCES = 3

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from sweyard_api.constants import RUN_FILE
 from sweyard_api.program import call
 from sweyard_cli.commands.options import (
     AllowUnisolatedOption,
@@ -47,7 +48,7 @@ def resume(
 
 
 def _go_on_here(output: Path, datasets: list[Path], *, allow_unisolated: bool) -> int:
-    from sweyard_cli.asked_run import RUN_FILE, AskedRun
+    from sweyard_cli.asked_run import AskedRun
     from sweyard_cli.commands.run import run_here
 
     file = output / RUN_FILE

@@ -1,8 +1,7 @@
 """The pod of one sandbox.
 
 It only idles: commands come in through exec streams that clients open. Its shell is process 1, so it reaps the orphans
-that commands leave behind. As process 1 it would ignore SIGTERM; the trap makes deletion quick. It must not end with 0:
-of a pod whose containers all did, the kubelet says Succeeded, and no longer that it evicted it and why.
+that commands leave behind. As process 1 it would ignore SIGTERM; the trap makes deletion quick.
 """
 
 import hashlib
@@ -16,6 +15,7 @@ from sweyard_api.constants import (
     ANNOTATION_IMAGE,
     ANNOTATION_TEMPLATE_HASH,
     CONTAINER_SANDBOX,
+    EXIT_CODE_SANDBOX_TERMINATED,
     LABEL_COMPONENT,
     LABEL_POOL,
 )
@@ -31,7 +31,8 @@ from sweyard_operator.resources import Manifest, name_of, namespace_of, owner_re
 LABEL_LANE = "sweyard.dev/lane"
 """slot modulo spec.maxPerNode: pods of one lane keep off each other's nodes, so no node holds more than the limit."""
 
-_KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
+KEEP_ALIVE = f"trap 'exit {EXIT_CODE_SANDBOX_TERMINATED}' TERM INT; while :; do sleep 86400 & wait $!; done"
+"""The first process of a sandbox, for /bin/sh."""
 _LIMITS = {"memory": "4Gi", "ephemeral-storage": "8Gi"}
 _REQUESTED_DISK = "1Gi"
 _ROOT_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
@@ -141,7 +142,7 @@ def _build_container(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
         "name": CONTAINER_SANDBOX,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", _KEEP_ALIVE],
+        "command": ["/bin/sh", "-c", KEEP_ALIVE],
         "env": _build_thread_caps(resources),
         "resources": resources,
         "securityContext": _build_security_context(spec.template.run_as_user),

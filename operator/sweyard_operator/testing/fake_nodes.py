@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sweyard_api.constants import EXIT_CODE_SANDBOX_TERMINATED
 from sweyard_operator.build.reset_check import DIRTY_EXIT_CODE
 from sweyard_operator.conditions import parse_time, rfc3339
 from sweyard_operator.resources import NODES, PODS, Resource
@@ -165,7 +166,7 @@ class FakeNodes:
 
     def _stop(self, pod: dict[str, Any], now: datetime) -> None:
         """As a kubelet tells it of a pod that is deleted, before the pod goes (KEP-3329)."""
-        ended = {"reason": "Error", "exitCode": 143, "finishedAt": rfc3339(now)}
+        ended = {"reason": "Error", "exitCode": EXIT_CODE_SANDBOX_TERMINATED, "finishedAt": rfc3339(now)}
         pod["status"]["phase"] = "Failed"
         (container,) = pod["status"]["containerStatuses"]
         container |= {"ready": False, "state": {"terminated": ended}}

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_IMAGE, ANNOTATION_RECYCLED, CONTAINER_SANDBOX
+from sweyard_api.constants import (
+    ANNOTATION_HOLDER,
+    ANNOTATION_IMAGE,
+    ANNOTATION_RECYCLED,
+    CONTAINER_SANDBOX,
+    EXIT_CODE_SANDBOX_TERMINATED,
+)
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError, WaitingReason
 
 _STATUS_REASONS = {
@@ -22,8 +28,6 @@ _STATUS_REASONS = {
 _OWN_LIMIT = "exceed"
 """In the kubelet's words for a pod, container or volume beyond its own limit of disk; a node short of some resource is
 told in others (kubernetes: pkg/kubelet/eviction/helpers.go)."""
-_TERMINATED_CODE = 143
-"""What a sandbox's first process makes of SIGTERM."""
 _UNPULLABLE = {
     "ErrImagePull",
     "ImagePullBackOff",
@@ -126,7 +130,7 @@ def explain_death(pod: Mapping[str, Any] | None, uid: str, container_id: str = "
         return InfrastructureError(FailureReason.DELETED, "the pod is being deleted")
     if _is_to_be_explained(status):
         return None
-    if ended.get("exitCode") == _TERMINATED_CODE:
+    if ended.get("exitCode") == EXIT_CODE_SANDBOX_TERMINATED:
         # Process 1 ends by a signal alone, and only of what the kernel lets it hear from its own namespace; whatever
         # else stops a container says so above, or ends it with another code.
         return SandboxEndedError()

@@ -110,6 +110,10 @@ NATIVE = {
         [Call("finish")],
     ),
     "both forms": (f'<tool_call>{{"name": "a"}}</tool_call>{FINISH}', [Call("finish")]),
+    "arguments encoded twice": (
+        '<tool_call>{"name": "a", "arguments": "{\\"b\\": \\"c\\"}"}</tool_call>',
+        [Call("a", {"b": "c"})],
+    ),
     "arguments that are no object": ('<tool_call>{"name": "a", "arguments": [1]}</tool_call>', []),
 }
 

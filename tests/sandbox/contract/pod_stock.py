@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.build.sandbox_pod import KEEP_ALIVE
 
-KEEP_ALIVE = "trap 'exit 143' TERM INT; while :; do sleep 86400 & wait $!; done"
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 
 

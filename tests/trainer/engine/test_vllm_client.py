@@ -1,18 +1,16 @@
 """The vLLM client against scripted servers; the real one is in test_vllm_server.py."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from tests.serving import serving
 
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
@@ -64,20 +62,12 @@ class ScriptedServer:
 
 @asynccontextmanager
 async def client_of(server: ScriptedServer, deadline_seconds: float = 20, **options: Any) -> AsyncIterator[VllmEngine]:
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", lifespan="off"))
-    task = asyncio.create_task(running.serve(sockets=[listener]))
-    while not running.started:
-        await asyncio.sleep(0.01)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    engine = VllmEngine(url, deadline_seconds=deadline_seconds, **options)
-    try:
-        yield engine
-    finally:
-        await engine.close()
-        running.should_exit = True
-        await task
+    async with serving(server.app()) as url:
+        engine = VllmEngine(f"{url}/", deadline_seconds=deadline_seconds, **options)
+        try:
+            yield engine
+        finally:
+            await engine.close()
 
 
 async def complete(engine: VllmEngine) -> Completion:

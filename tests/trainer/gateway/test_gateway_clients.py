@@ -2,15 +2,12 @@
 
 import asyncio
 import itertools
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
-import uvicorn
-from starlette.applications import Starlette
+from tests.serving import serving
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message
 from sweyard_trainer.engine.engine import EngineError
@@ -23,21 +20,6 @@ from sweyard_trainer.gateway.rendering import ChatRenderer
 
 LIMITS = Limits(max_prompt_tokens=300, max_response_tokens=400, max_tokens_per_turn=60)
 USER = Message("user", "hello world")
-
-
-@asynccontextmanager
-async def serving(app: Starlette) -> AsyncIterator[str]:
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await task
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """What a handover by CUDA IPC says to vLLM, against its own client, sender and routes; no GPU memory is shared here."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import uvicorn
 from fastapi import FastAPI
+from tests.serving import serving
 from transformers import AutoModelForCausalLM
 from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerWeightTransferEngine, IPCWeightTransferInitInfo
 from vllm.distributed.weight_transfer.ipc_engine import IPCWeightTransferUpdateInfo as UpdateInfo
@@ -118,15 +117,8 @@ async def vllm_routes() -> AsyncIterator[tuple[str, EngineBehindRoutes]]:
     for router in (weights, sleep, health):
         app.include_router(router)
     app.state.engine_client = engine
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0.01)
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}", engine
-    server.should_exit = True
-    await task
+    async with serving(app) as url:
+        yield url, engine
 
 
 async def test_vllms_own_routes_put_to_sleep_wake_and_take_what_the_sender_says(

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sweyard_sandbox.agents.tools.calls import read_json_call
+
 BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
 PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL)
@@ -59,7 +61,7 @@ class HermesForm:
 
     def parse(self, text: str, schemas: Schemas) -> Parsed:
         """See CallForm."""
-        calls = [call for block in BLOCK.findall(text) if (call := _json_call(block)) is not None]
+        calls = [ToolCall(*told) for block in BLOCK.findall(text) if (told := read_json_call(block)) is not None]
         return Parsed(text.split("<tool_call>", 1)[0], tuple(calls)) if calls else Parsed(text)
 
     def render(self, content: str, calls: Sequence[ToolCall]) -> str:
@@ -89,22 +91,6 @@ def call_form(template: str) -> CallForm | None:
     if "<function=" in template and "<parameter=" in template:
         return CoderForm()
     return HermesForm() if "<tool_call>" in template else None
-
-
-def _json_call(block: str) -> ToolCall | None:
-    try:
-        value = json.loads(block)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        return None
-    arguments = value.get("arguments") or {}
-    if isinstance(arguments, str):  # models double-encode now and then
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return None
-    return ToolCall(value["name"], arguments) if isinstance(arguments, dict) else None
 
 
 def _typed(body: str, schema: Mapping[str, Any]) -> dict[str, Any]:

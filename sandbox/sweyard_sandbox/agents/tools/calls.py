@@ -13,6 +13,7 @@ Values are raw text: one newline after the opening and one before the closing ta
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 FUNCTION = re.compile(r"<function=([A-Za-z_][\w-]*)>(.*?)</function>", re.DOTALL)
 PARAMETER = re.compile(r"<parameter=([A-Za-z_][\w-]*)>(.*?)</parameter>", re.DOTALL)
@@ -37,14 +38,29 @@ def parse_calls(reply: str) -> list[Call]:
 
 def _hermes_call(text: str) -> Call | None:
     """Values that are no text become JSON, as which tools read them."""
+    if (told := read_json_call(text)) is None:
+        return None
+    name, arguments = told
+    return Call(name, {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()})
+
+
+def read_json_call(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Name and arguments, in the form of Hermes; None for what is no call."""
+    value = _json(text)
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return None
+    arguments = value.get("arguments") or {}
+    if isinstance(arguments, str):  # models double-encode now and then
+        arguments = _json(arguments)
+    return (value["name"], arguments) if isinstance(arguments, dict) else None
+
+
+def _json(text: str) -> Any:
+    """None for what is none."""
     try:
-        told = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    name, arguments = told.get("name"), told.get("arguments") or {}
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        return None
-    return Call(name, {key: value if isinstance(value, str) else json.dumps(value) for key, value in arguments.items()})
 
 
 def render_call(call: Call) -> str:
