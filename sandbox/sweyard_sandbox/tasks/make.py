@@ -24,6 +24,7 @@ from sweyard_sandbox.tasks.sizes import USUAL, Kept, Made, keep, share
 from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.suite import Suite, discover
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tasks.undisturbed import undisturbed
 from sweyard_sandbox.tasks.verify import UNNOTICED, Verdict, Work, prepare_worker, verify
 
 HELDOUT_PERCENT = 25
@@ -244,7 +245,8 @@ def _verified(
                 known = journal.get(mutation)
                 tests = tuple(suite.covering(mutation.path, mutation.function_line))
                 work = Work(source.root, suite.runner, suite.python_path, mutation, tests)
-                waiting.append((mutation, known or pool.submit(verify, work)))
+                with undisturbed():  # a pool that starts a worker and never hears of it waits at its end for ever
+                    waiting.append((mutation, known or pool.submit(verify, work)))
                 while len(waiting) >= jobs * AHEAD_PER_JOB:
                     yield _settled(*waiting.popleft(), journal)
             while waiting:

@@ -10,7 +10,9 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -258,6 +260,28 @@ def test_a_making_that_is_terminated_leaves_no_temporary_folder(
             process.terminate()
             assert process.wait() == 128 + signal.SIGTERM
         assert not list(Path(temporary).glob("sweyard-*"))
+
+
+def test_a_signal_that_comes_while_a_worker_is_started_ends_the_making(
+    tmp_path: Path, repositories: tuple[Path, Path]
+) -> None:
+    """A worker that its pool does not know of would take the word to end that is another's, who is waited for."""
+    started = []
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> None:
+        if event == "return" and frame.f_code is BaseProcess.start.__code__:
+            started.append(frame)
+            if len(started) == 2:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGTERM)
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(SystemExit) as left:
+            run(Making(name="x", cache=tmp_path, repositories=repositories[:1], options=Options(jobs=2)))
+    finally:
+        sys.setprofile(None)
+    assert left.value.code == 128 + signal.SIGTERM
 
 
 def test_a_number_that_was_asked_for_is_met_or_the_numbers_that_can_be_had_are_told(

@@ -1,6 +1,7 @@
 """Every kind of bug, on one line each; and what is never touched."""
 
 import ast
+import signal
 import sys
 from types import FrameType
 
@@ -98,15 +99,20 @@ def test_diff_says_where_a_newline_is_missing(before: str, after: str) -> None:
     assert patch.endswith("\n") or not patch
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_a_signal_in_the_midst_of_a_module_ends_it_as_that_signal(kind: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_in_the_midst_of_a_module_ends_it_as_that_signal(number: int, kind: type[BaseException]) -> None:
     def interrupt(frame: FrameType, event: str, argument: object) -> None:
         if frame.f_code.co_name == "after_codegen":  # libcst is placing a node within others
-            raise kind
+            sys.setprofile(None)
+            signal.raise_signal(number)
 
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.setprofile(interrupt)
     try:
         with pytest.raises(kind):
             find_mutations("a.py", "def f(x):\n    try:\n        return x == 1\n    except E:\n        return 2\n")
     finally:
         sys.setprofile(None)
+        signal.signal(signal.SIGTERM, before)

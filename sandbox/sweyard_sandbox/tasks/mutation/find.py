@@ -6,6 +6,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from sweyard_sandbox.tasks.mutation.kinds import edits_of
+from sweyard_sandbox.tasks.undisturbed import undisturbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,10 @@ def find_mutations(path: str, source: str) -> list[Mutation]:
     except cst.ParserSyntaxError:
         return []
     visitor = _Visitor(path, source)
-    try:
+    with undisturbed():  # libcst, ended half-way, fails in its turn, at length
         wrapper.visit(visitor)
-    except KeyError as error:
-        raise _interruption(error) or error from None
     found = {mutation.key: mutation for mutation in visitor.found}
     return sorted(found.values(), key=lambda mutation: (mutation.line, mutation.start, mutation.end, mutation.new))
-
-
-def _interruption(error: BaseException) -> BaseException | None:
-    """The signal behind a failure of libcst, whose positions fail in their turn when one ends them half-way."""
-    behind = error.__context__
-    while behind is not None and not isinstance(behind, KeyboardInterrupt | SystemExit):
-        behind = behind.__context__
-    return behind
 
 
 class _Visitor(cst.CSTVisitor):  # type: ignore[misc]
