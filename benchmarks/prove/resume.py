@@ -70,6 +70,7 @@ def run_document(steps: int) -> dict[str, Any]:
         "sandboxes": {"replicas": 1},
         "warmup": {"steps": 20, "batchSize": 8},
         "reward": {"verifyTasks": False},
+        "evaluation": {"everySteps": 2},
         "checkpoint": {"everySteps": 1},
     }
     return {"metadata": {"name": "killed"}, "spec": spec}
@@ -238,8 +239,9 @@ def lines_of(figures: dict[str, Any]) -> Sequence[str]:
     where = ", ".join(f"{count} {phase}" for phase, count in figures["killed"].items())
     verdict = f"differ in {' and '.join(figures['different'])}" if figures["different"] else "are equal bit for bit"
     return [
-        f"A strictly on-policy run of {figures['steps']} steps with a serial engine got kill -9 at {figures['kills']} "
-        f"random moments (seed {figures['seed']}: {where}). Losses and all other figures that are no times, the "
+        f"A strictly on-policy run of {figures['steps']} steps with a serial engine, evaluated beside every other "
+        f"one, got kill -9 at {figures['kills']} random moments (seed {figures['seed']}: {where}). Losses, "
+        "evaluations and all other figures that are no times, the "
         f"sampled tokens of every attempt and the final weights {verdict} with those of the same run undisturbed. "
         f"Both runs took {figures['seconds']} s."
     ]

@@ -217,8 +217,9 @@ class Evaluation(Model):
     """Held-out tasks, before, during and after training."""
 
     every_steps: Annotated[int, Field(ge=0)] = 10
-    """0: only before and after. With rollout.maxStaleness above 0 these go on beside the next step, a checkpoint is
-    taken before, and the weights after that step wait for what is left of it; with 0 training waits for each."""
+    """0: only before and after. In mode rl these go on beside the next step's attempts, under the same weights. What is
+    left then is waited for before that step trains or, with rollout.maxStaleness above 0, before its weights reach an
+    engine. A checkpoint of the evaluated weights is taken."""
     attempts: Annotated[int, Field(ge=1, le=1_024)] = 1
     """Attempts at each task. With several, pass@k is reported for 1, 2, 4 and so on up to all of them."""
     temperature: Annotated[float, Field(ge=0, le=10)] = 1.0

@@ -9,7 +9,7 @@ Names are stable:
 - `eval/<source>/`: solved_fraction (pass@1), low, high (95 % interval of it), official_fraction, attempts,
   infra_failures, set_aside, pass@<k>, best@<k>, and repository/<name>/ with solved_fraction and attempts
 - `time/`: rollout_seconds (that the trainer waited for rollouts), train_seconds, weight_sync_seconds, step_seconds,
-  evaluation_wait_seconds (that the next weights waited for an evaluation beside training; with maxStaleness above 0),
+  evaluation_wait_seconds (that a step waited for what was left of the evaluation beside it),
   idle_places_fraction (of the attempts that may run at once, over the time since the step before)
 """
 

@@ -5,8 +5,8 @@ Invariants (tests/trainer/train):
   goes on with the same steps, the same tasks in the same order, and the same numbers of weight versions;
 - all engines confirm the version of a step before it is begun; without staleness nothing samples while weights change,
   with it attempts under way go on under the new ones, and each reply says which weights sampled it;
-- an evaluation is of one version: with staleness it goes on beside the next step, and has ended before that step's
-  weights reach an engine or a checkpoint.
+- an evaluation is of one version: in reinforcement learning it goes on beside the next step, and has ended before that
+  step's weights reach an engine or a checkpoint.
 """
 
 import json
@@ -82,7 +82,6 @@ class TrainingLoop:
         state = self._life.state
         self._held_out.begin_once(f"step-{state.step}", wanted=self._evaluates_beside and self._is_evaluated())
         figures = await (self._supervised.step() if self._spec.mode == "sft" else self._policy.step())
-        waited = await self._held_out.finish()  # the state is still the checkpoint's, should the run stop here
         state.step += 1
         state.weight_version += 1
         synced = time.monotonic()
@@ -90,7 +89,6 @@ class TrainingLoop:
             await self._life.sync_weights()
         now = time.monotonic()
         figures |= {"time/weight_sync_seconds": now - synced, "time/step_seconds": now - began}
-        figures |= {"time/evaluation_wait_seconds": waited} if self._evaluates_beside else {}
         self._life.write_metrics(self._spec.mode, state.step, figures)
         self._run.progress.advance("step", 1, now - began)
         self._run.progress.step_done(state.step, figures)
@@ -101,8 +99,8 @@ class TrainingLoop:
 
     @property
     def _evaluates_beside(self) -> bool:
-        """Whether evaluations between steps go on beside training, as rollouts may."""
-        return self._spec.mode == "rl" and self._spec.rollout.max_staleness > 0
+        """Whether evaluations between steps go on beside the next one, whose attempts need the same weights."""
+        return self._spec.mode == "rl"
 
     def _is_evaluated(self) -> bool:
         """Whether an evaluation follows the step just done; those before all steps and after are another's affair."""

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,20 @@ def test_ranks_carry_similar_loads(lengths: list[int], ranks: int, budget: int) 
     for members_by_rank in rounds:
         loads = [sum(lengths[index] for index in members) for members in members_by_rank]
         assert max(loads) - min(loads) <= budget
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ranks", "budget", "expected"),
+    [
+        pytest.param([20, 20], 1, 40, [[[0, 1]]], id="a budget may be filled"),
+        pytest.param([20, 21], 1, 40, [[[1], [0]]], id="and not exceeded"),
+        pytest.param([10], 1, 40, [[[0]]], id="as few as there need to be"),
+        pytest.param([5, 9, 2, 7], 1, 12, [[[3, 0], [1, 2]]], id="longest first into the lightest, fullest first"),
+        pytest.param([8, 7, 6, 5, 4, 3], 2, 12, [[[2, 5], [0]], [[3, 4], [1]]], id="dealt to ranks by weight"),
+    ],
+)
+def test_plans_computed_by_hand(lengths: list[int], ranks: int, budget: int, expected: list[list[list[int]]]) -> None:
+    assert plan_microbatches(lengths, ranks, budget) == expected
 
 
 def test_equal_sequences_are_spread_evenly() -> None:

@@ -10,6 +10,7 @@ import pytest
 from sweyard_trainer.errors import StoppedError
 from sweyard_trainer.phases.policy import NoSignalError
 from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.train import TrainingLoop
 
@@ -88,6 +89,30 @@ async def test_every_attempt_is_sampled_by_the_weights_of_its_step(world: Any, m
     assert versions["eval-final-held"] == "7"
     for version in range(8):
         assert world.events.index(f"weights {version}") < world.events.index(f"publish {version}")
+
+
+async def test_an_evaluation_goes_on_beside_the_next_steps_attempts_and_ends_before_it_trains(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world)
+    sources = {**life.run.eval_tasks, "other": life.run.train_tasks[:2]}
+    run, begun = life.worker.run, {kind: asyncio.Event() for kind in ("eval-step-3-held", "eval-step-3-other", "4")}
+
+    async def wait_for_one_of_each_kind(plan: AttemptPlan) -> Any:
+        attempt, kind = await run(plan), plan.attempt_id.split("/")[0]
+        if kind in begun:
+            begun[kind].set()
+            await asyncio.gather(*(other.wait() for other in begun.values()))
+        return attempt
+
+    life.worker.run = wait_for_one_of_each_kind
+    pool = WorkerPool([life.worker], max_concurrent=6)  # all five of the evaluation, and one more
+    await asyncio.wait_for(TrainingLoop(replace(life.run, eval_tasks=sources, pool=pool)).run(), 60)
+    evaluated = [n for n, event in enumerate(world.events) if event.startswith("attempt eval-step-3")]
+    trained = [n for n, event in enumerate(world.events) if event == "train"]
+    assert {world.events[n].rsplit(" ", 1)[1] for n in evaluated} == {"4"}
+    assert world.events.index("checkpoint step-3") < min(evaluated)
+    assert max(evaluated) < trained[3]
 
 
 async def undisturbed(tmp_path: Path, world: Any, make_life: Callable[..., Any]) -> tuple[Any, int, int]:

@@ -1,7 +1,8 @@
 """HeldOut: evaluates every held-out source with the weights of the moment.
 
 An evaluation is waited for, or goes on beside the next step until `finish`. Whoever begins one so keeps the engines'
-weights as they are until then, and has a checkpoint of these weights, from which a later life can begin it again.
+weights as they are until then, and has a checkpoint of these weights, from which a later life can begin it again. Its
+sources then take places together, since those of a later one would stand behind all attempts of the step.
 """
 
 import asyncio
@@ -9,9 +10,11 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.all_or_none import all_or_none
 from sweyard_trainer.evaluation.figures import SourceResult
 from sweyard_trainer.evaluation.source import SourceEvaluation, evaluate_source
 from sweyard_trainer.metrics import prefixed
@@ -72,8 +75,11 @@ class HeldOut:
     async def _evaluate(self, label: str, *, beside: bool) -> None:
         state = self._life.state
         step = state.step
-        sources = self._run.eval_tasks.items()
-        results = [await self._evaluate_source(label, name, tasks, beside=beside) for name, tasks in sources]
+        evaluate, sources = partial(self._evaluate_source, label, beside=beside), self._run.eval_tasks.items()
+        if beside:
+            results = await all_or_none(evaluate(name, tasks) for name, tasks in sources)
+        else:
+            results = [await evaluate(name, tasks) for name, tasks in sources]
         state.evaluations[label] = [result.report() for result in results]
         figures = {
             name: value

@@ -43,7 +43,10 @@ class Policy:
         self._journal: Journal | None = None
 
     async def step(self) -> dict[str, float]:
-        """One step; its figures. Raises NoSignalError, NoTasksError, NothingToTrainError."""
+        """One step; its figures. What is left of an evaluation beside it is waited for before the weights change.
+
+        Raises NoSignalError, NoTasksError, NothingToTrainError, EngineUnfitError.
+        """
         began = time.monotonic()
         state = self._life.state
         number = state.step + 1
@@ -53,12 +56,18 @@ class Policy:
         with_signal = sum(map(self._teaches, rollouts.groups))
         self._count_silent_steps(with_signal)
         rolled = time.monotonic()
+        # Strictly on-policy, nothing samples while the learner computes: engines may be asleep, or share its threads.
+        waited = 0.0 if self._life.spec.rollout.max_staleness else await self._held_out.finish()
         progress.update(message=f"step {number}: training")
+        training = time.monotonic()
         trained = await self._train(rollouts.groups)
+        trained_at = time.monotonic()
+        waited += await self._held_out.finish()
         figures = prefixed("rollout", rollout_metrics(rollouts, with_signal, rolled - began, state.weight_version))
         times = {
             "time/rollout_seconds": rolled - began,
-            "time/train_seconds": time.monotonic() - rolled,
+            "time/train_seconds": trained_at - training,
+            "time/evaluation_wait_seconds": waited,
             "time/idle_places_fraction": self._life.run.pool.occupancy.idle_fraction(),
         }
         return {**figures, **prefixed("train", trained), **times}

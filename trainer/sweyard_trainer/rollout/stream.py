@@ -10,13 +10,14 @@ Invariants (tests/trainer/rollout/test_stream.py):
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
+from sweyard_trainer.all_or_none import all_or_none, cancel_all
 from sweyard_trainer.rollout.attempt import masked
 from sweyard_trainer.rollout.backlog import Backlog, Group, StepRollouts
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor, plan_group
@@ -96,7 +97,7 @@ class RolloutStream:
 
     async def close(self) -> None:
         """Cancel what runs; the backlog keeps it as under way."""
-        await _cancel(self._running.values())
+        await cancel_all(self._running.values())
 
     async def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -130,7 +131,7 @@ class RolloutStream:
         task = self._tasks[group.task_id]
         if self._verifier is None or await self._verifier.accepts(task):
             plans = {index: plan for index, plan in enumerate(self._plans(group)) if index not in group.ended}
-            await _all_or_none(self._run_attempt(group, index, plan) for index, plan in plans.items())
+            await all_or_none(self._run_attempt(group, index, plan) for index, plan in plans.items())
         else:
             self._backlog.withdraw(group)
             self._go_on()
@@ -158,7 +159,7 @@ class RolloutStream:
                     self._backlog.cut(group, index, trajectory)
 
     async def _cancel(self, groups: Collection[Group]) -> None:
-        await _cancel(self._running[group.number] for group in groups if group.number in self._running)
+        await cancel_all(self._running[group.number] for group in groups if group.number in self._running)
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._rules.deadline_seconds
@@ -182,20 +183,3 @@ class RolloutStream:
             temperature=rules.temperature,
             seed=rules.seed,
         )
-
-
-async def _all_or_none(attempts: Iterable[Coroutine[None, None, None]]) -> None:
-    """All of them, or the first failure and the others cancelled."""
-    tasks = [asyncio.create_task(attempt) for attempt in attempts]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        await _cancel(tasks)
-
-
-async def _cancel(tasks: "Iterable[asyncio.Task[None]]") -> None:
-    """Cancel them and wait until they have given back what they held."""
-    cancelled = list(tasks)
-    for task in cancelled:
-        task.cancel()
-    await asyncio.gather(*cancelled, return_exceptions=True)
