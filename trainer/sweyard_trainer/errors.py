@@ -35,8 +35,8 @@ class CheckpointError(SweyardError):
     """A checkpoint could not be written; the next life goes on from the one before it."""
 
 
-class CheckpointDamagedError(SweyardError):
-    """A complete checkpoint cannot be read; without it the run goes on from the one before."""
+class CheckpointDamagedError(SweyardError, ValueError):
+    """A complete checkpoint cannot be read; starting again does not mend it."""
 
 
 class WeightSyncError(SweyardError):

@@ -1,18 +1,20 @@
-"""A checkpoint that says it is complete and is not whole is named, with what removing it would cost."""
+"""A checkpoint that says it is complete and is not whole: the one before it serves, and none is no beginning."""
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from sweyard_trainer.atomic_directory import COMPLETE
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.errors import CheckpointDamagedError, RankDiedError
+from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.learner.build import make_learner
+from sweyard_trainer.learner.learner import Learner
 
 
 def cut(path: Path) -> None:
@@ -38,40 +40,49 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "list of tensors cut off": ("tensors/.metadata", cut),
     "list of tensors gone": ("tensors/.metadata", Path.unlink),
     "random state cut off": ("random-0.pt", cut),
+    "attempts under way cut off": ("held.parquet", cut),
 }
 
 
-async def test_a_damaged_checkpoint_is_named_with_the_one_before_it(make_spec, storage: Path, make_trajectory) -> None:
+@pytest.fixture
+async def trained(make_spec, storage: Path, make_trajectory) -> AsyncIterator[Learner]:
+    """Steps 1 and 2 are saved."""
     learner = make_learner(make_spec(), storage, num_threads=1)
     await learner.start()
-    checkpoints = storage / "checkpoints"
     for step in (1, 2):
-        await learner.train_step([[make_trajectory(seed % 2, seed=seed) for seed in range(4)]])
-        await learner.save_checkpoint(step, {"cursor": step})
+        groups = [[make_trajectory(seed % 2, seed=seed) for seed in range(4)]]
+        await learner.train_step(groups)
+        await learner.save_checkpoint(step, {"cursor": step}, held=groups[0])
     await learner.settle_checkpoint()
+    yield learner
+    await learner.stop()
+
+
+async def test_a_run_goes_on_from_the_one_before_a_damaged_checkpoint_which_is_removed(
+    trained: Learner, storage: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoints = storage / "checkpoints"
     whole = shutil.copytree(checkpoints, storage / "whole")
     for damage, (file, change) in DAMAGES.items():
         shutil.rmtree(checkpoints)
         shutil.copytree(whole, checkpoints)
         change(checkpoints / "step-2" / file)
-        with pytest.raises(CheckpointDamagedError) as told:
-            await learner.load_latest()
-        assert str(checkpoints / "step-2") in str(told.value), damage
-        assert str(told.value).endswith("remove it, and the run goes on from step-1"), damage
-        shutil.rmtree(checkpoints / "step-2")
-        assert await learner.load_latest() == (1, {"cursor": 1}), damage
-    await learner.stop()
+        caplog.clear()
+        assert await trained.load_latest() == (1, {"cursor": 1}), damage
+        assert f"checkpoint {checkpoints / 'step-2'} is damaged (" in caplog.text, damage
+        assert [path.name for path in checkpoints.iterdir()] == ["step-1"], damage
 
 
-def test_without_another_checkpoint_the_run_begins_anew(tmp_path: Path) -> None:
-    (tmp_path / "step-1").mkdir()
-    (tmp_path / "step-1" / COMPLETE).touch()
-    store = CheckpointStore(str(tmp_path))
-    with (
-        pytest.raises(CheckpointDamagedError, match="remove it, and the run begins anew"),
-        typed_damage(store, "step-1"),
-    ):
-        store.read_state("step-1")
+async def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew(trained: Learner, storage: Path) -> None:
+    checkpoints = storage / "checkpoints"
+    for step in (1, 2):
+        zero(checkpoints / f"step-{step}" / "state.json")
+    with pytest.raises(CheckpointDamagedError) as told:
+        await trained.load_latest()
+    assert str(told.value).startswith(f"checkpoint {checkpoints / 'step-2'} is damaged (JSONDecodeError")
+    assert str(told.value).endswith(f"none before it can be read: remove {checkpoints}, and the run begins anew")
+    assert exit_code_of(told.value) == EXIT_CODE_USER_FAULT
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["step-1", "step-2"]
 
 
 @pytest.mark.parametrize(

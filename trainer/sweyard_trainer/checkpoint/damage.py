@@ -22,7 +22,7 @@ another matter, which another try may mend."""
 
 @contextmanager
 def typed_damage(store: CheckpointStore, name: str) -> Iterator[None]:
-    """Raises CheckpointDamagedError with what removing the checkpoint would cost: that is left to the user."""
+    """Raises CheckpointDamagedError with the name of the checkpoint and what its reader said."""
     try:
         yield
     except torch.OutOfMemoryError:  # the files may be whole
@@ -30,12 +30,5 @@ def typed_damage(store: CheckpointStore, name: str) -> Iterator[None]:
     except _SIGNS as error:
         said = " ".join(str(error).split()) or "no reason is given"
         raise CheckpointDamagedError(
-            f"checkpoint {store.place(name)} is damaged ({type(error).__name__}: {said}): remove it, and the run "
-            f"{_without(store, name)}"
+            f"checkpoint {store.place(name)} is damaged ({type(error).__name__}: {said})"
         ) from error
-
-
-def _without(store: CheckpointStore, name: str) -> str:
-    """What a run does that has no checkpoint `name`."""
-    others = [saved.name for saved in store.complete() if saved.name != name]
-    return f"goes on from {others[-1]}" if others else "begins anew"

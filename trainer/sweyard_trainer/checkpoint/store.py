@@ -61,11 +61,6 @@ class CheckpointStore:
         path = f"{self._path}/{name}"
         return Path(path) if self._is_local else str(self._files.unstrip_protocol(path))
 
-    def latest(self) -> str | None:
-        """Name of the complete checkpoint that is furthest on."""
-        saved = self.complete()
-        return saved[-1].name if saved else None
-
     def complete(self) -> list[Saved]:
         """Those that count, in the order of training."""
         found = [saved for name in self._names() if (saved := Saved.parse(name))]

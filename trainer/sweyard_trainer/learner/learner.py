@@ -19,6 +19,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.algorithm.kl import kl_estimate
 from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
 from sweyard_trainer.checkpoint.damage import typed_damage
+from sweyard_trainer.checkpoint.newest import load_newest
 from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_errors
 from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
@@ -61,8 +62,8 @@ class Learner:
         self._ranks = ranks
         self._phase: Phase | None = None
         self._updates = 0
-        self._loaded: str | None = None
-        """Name of the checkpoint that was loaded last."""
+        self._held: list[Trajectory] = []
+        """Attempts that were saved with the checkpoint that was loaded last."""
 
     async def start(self) -> None:
         """Start the ranks and load the initial weights. Raises UnsupportedError for what cannot be trained."""
@@ -165,23 +166,25 @@ class Learner:
         return all(await self._on_all("settle_checkpoint", wait))
 
     async def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Go back to the latest complete checkpoint: (step, extra), or None if there is none."""
+        """Go back to the latest complete checkpoint that can be read: (step, extra), or None if there is none.
+
+        Raises CheckpointDamagedError if there are some and none can be read.
+        """
         await self.settle_checkpoint()
-        name = await asyncio.to_thread(self._checkpoints.latest)
-        return None if name is None else await self.load(name)
+        return await load_newest(self._checkpoints, self.load)
 
     async def load_held(self) -> list[Trajectory]:
-        """The attempts that were saved with what was loaded last. Raises RolloutFormatError."""
-        return [] if self._loaded is None else await asyncio.to_thread(self._checkpoints.read_held, self._loaded)
+        """The attempts that were saved with what was loaded last."""
+        return self._held
 
     async def load(self, name: str) -> tuple[int, dict[str, Any]]:
         """Go back to a complete checkpoint: (step, extra). Raises CheckpointDamagedError."""
         store = self._checkpoints
         with typed_damage(store, name):
             state = await asyncio.to_thread(store.read_state, name)
+            self._held = await asyncio.to_thread(store.read_held, name)
         self._phase = phase_of(state.phase, self._spec) if state.phase else None
         self._updates = state.updates
-        self._loaded = name
         await self._on_all("read_checkpoint", store.root, name, self._phase is not None)
         if state.phase == "rl" and self._spec.algorithm.kl.coefficient > 0:
             await self._on_all("load_reference", self._storage / "reference")
