@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from sweyard_api.constants import FIELD_MANAGER_TRAINER
 from sweyard_operator.conditions import parse_time
+from sweyard_operator.resources import Manifest
 
 SILENCE = timedelta(minutes=15)
 """A trainer reports every few seconds, also while it waits for rollouts."""
@@ -19,13 +21,20 @@ def copy_progress(status: Mapping[str, Any], total_steps: int) -> dict[str, Any]
     return {"step": 0, "totalSteps": total_steps, "progressPercentage": 0, **copied}
 
 
-def silent_since(status: Mapping[str, Any], attempt: int, now: datetime) -> datetime | None:
-    """When this attempt's trainer last reported, if that is too long ago."""
-    report = status.get("trainer") or {}
-    if report.get("attempt") != attempt or not report.get("updatedAt"):
+def silent_since(run: Manifest, attempt: int, now: datetime) -> datetime | None:
+    """When this attempt's trainer last reported, if that is too long ago.
+
+    By the API server's clock, as it notes who wrote what: that of the trainer's node may be wrong by any amount.
+    """
+    report = (run.get("status") or {}).get("trainer") or {}
+    writes = [
+        parse_time(entry["time"])
+        for entry in run["metadata"].get("managedFields") or ()
+        if entry.get("manager") == FIELD_MANAGER_TRAINER and "time" in entry
+    ]
+    if report.get("attempt") != attempt or not writes:
         return None
-    last = parse_time(report["updatedAt"])
-    return last if now - last > SILENCE else None
+    return max(writes) if now - max(writes) > SILENCE else None
 
 
 def has_reported_its_end(status: Mapping[str, Any], attempt: int) -> bool:

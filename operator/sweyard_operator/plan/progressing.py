@@ -71,7 +71,7 @@ def _stage_obstacle(stages: Sequence[Stage]) -> Obstacle | None:
 def _silence(snapshot: RunSnapshot, gang: Start | Running | Waiting | Ended, now: datetime) -> Obstacle | None:
     if not isinstance(gang, Running):
         return None
-    last = silent_since(snapshot.status, gang.job.attempt, now)
+    last = silent_since(snapshot.run, gang.job.attempt, now)
     if last is None:
         return None
     message = f"the trainer has not reported since {last:%H:%M:%S} UTC; see kubectl logs job/{gang.job.name}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from sweyard_api.constants import (
     API_VERSION,
+    FIELD_MANAGER_TRAINER,
     LABEL_COMPONENT,
     LABEL_RUN,
     engine_name,
@@ -289,8 +290,10 @@ class RunWorld:
         self.pods = {name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]}
 
     def report(self, attempt: int, **fields: Any) -> None:
-        """The trainer writes its struct."""
+        """The trainer writes its struct, and the API server notes it."""
         self.run["status"]["trainer"] = {"attempt": attempt, "updatedAt": rfc3339(self.now), **fields}
+        note = {"manager": FIELD_MANAGER_TRAINER, "operation": "Apply", "time": rfc3339(self.now)}
+        self.run["metadata"]["managedFields"] = [note]
 
     # What tests look at.
 

@@ -320,6 +320,17 @@ def test_silent_trainer_is_told(running: Make) -> None:
     assert "kubectl logs job/demo-trainer-0" in world.condition("Progressing")["message"]
 
 
+@pytest.mark.parametrize("updated_at", ["2029-12-31T20:00:00Z", "2030-01-01T04:00:00Z"], ids=["behind", "ahead"])
+def test_a_trainer_whose_clock_is_wrong_is_judged_by_the_api_servers(running: Make, updated_at: str) -> None:
+    world = running()
+    world.report(0, phase="rl", updatedAt=updated_at)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "Running"
+    world.wait(16 * 60)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "NoReport"
+
+
 def test_a_settled_run_writes_nothing(running: Make) -> None:
     world = running()
     plan = world.step()
