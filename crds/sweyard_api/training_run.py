@@ -78,7 +78,8 @@ class TrainingRunSpec(Model):
     """GPUs of trainer and engines times the hours that they are held: once so much is spent, the trainer writes a
     checkpoint and the run fails. The condition GPUBudgetLow tells of the last tenth."""
     placement_deadline_seconds: Annotated[int, Field(ge=10, le=86_400)] = 900
-    """Pods that cannot all be placed within so long are all let go, and the run tries again after a growing pause."""
+    """Pods that cannot all be placed, or made, within so long are all let go, and the run tries again after a growing
+    pause."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
     """A finished run is deleted, with all that belongs to it, after this long."""
     queue_name: DnsName | None = None

@@ -103,6 +103,15 @@ REMEDIES = {
 MEMORY = (Reason.OUT_OF_MEMORY, Reason.ACCELERATOR_MEMORY)
 """Ends that come again at the same step, since the same work needs the same memory."""
 
+REFUSALS = frozenset(
+    {
+        *(Reason.QUOTA_EXCEEDED, Reason.FORBIDDEN, Reason.REFUSED, Reason.FAILED_CREATE),
+        *(Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING),
+    }
+)
+"""The API server says no to something that the run needs: quota, admission, rights, validation, a name that is taken, a
+kind that it does not know."""
+
 WARNINGS = frozenset(Reason) - {
     *(Reason.NOT_NEEDED, Reason.EXTERNAL, Reason.EMBEDDED, Reason.COLOCATED, Reason.READY, Reason.RUNNING),
     *(Reason.FINISHED, Reason.NOT_FINISHED, Reason.NOT_FAILED, Reason.NOT_SUSPENDED, Reason.RELEASED),

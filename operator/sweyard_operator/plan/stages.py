@@ -12,6 +12,8 @@ from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
 from sweyard_operator.resources import Manifest
 
+_UNPLACED = ("Unschedulable", "QuotaExceeded", "Forbidden", "Invalid")
+"""A pool's reasons for pods that have no node, or may not be made."""
 POOL_STARTING = "SandboxesStarting"
 """A pool's reason while nothing is wrong: under a trainer, which uses sandboxes up as fast as they start, the usual."""
 
@@ -65,11 +67,11 @@ def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
 
 
 def pool_unplaced_since(run: RunContext, snapshot: RunSnapshot) -> datetime | None:
-    """Since when the pool has not been ready, if that is for want of a node for its pods."""
+    """Since when the pool has not been ready, if that is since its pods have no place."""
     if not run.has_pool or snapshot.rollout_pool is None:
         return None
     ready = _condition(snapshot.rollout_pool, "Ready")
-    if ready.get("status") != "False" or ready.get("reason") != Reason.UNSCHEDULABLE:
+    if ready.get("status") != "False" or ready.get("reason") not in _UNPLACED:
         return None
     return parse_time(ready["lastTransitionTime"])
 

@@ -1,11 +1,14 @@
-"""All or nothing: pods that cannot all be placed within a deadline are let go, and the run tries again later.
+"""All or nothing: pods that cannot all be placed within a deadline are let go, and the run tries again later. So they
+are when quota or admission refuses something for as long, which the rest would stand and wait for.
 
 The state is in the status alone: the condition Unplaced, present while the run waits, and a count of tries in vain.
 Pauses grow, and differ from run to run, so that two runs that took half of what both need do not meet for ever.
 """
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition, parse_time
@@ -13,11 +16,11 @@ from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pod_troubles import summarize_troubles
-from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.reasons import REFUSALS, ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Running, Start
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.run_status import kept_conditions
-from sweyard_operator.plan.stages import pool_unplaced_since
+from sweyard_operator.plan.stages import plan_sandboxes, pool_unplaced_since
 from sweyard_operator.plan.waiting import POLL_SECONDS, nothing_held, pending_status, plan_waiting, recorded_failures
 from sweyard_operator.resources import PODS
 
@@ -35,6 +38,8 @@ def seconds_to_placement_deadline(work: RunPass) -> float | None:
     since = [pod.created for pod in _waiting_pods(work)]
     if isinstance(work.gang, Start) and (pool_since := pool_unplaced_since(work.run, work.snapshot)) is not None:
         since.append(pool_since)
+    if (refused := _refused(work)) is not None:
+        since.append(parse_time(refused["lastTransitionTime"]))
     if not since:
         return None
     ends_at = min(since) + timedelta(seconds=work.run.config.placement_deadline_seconds)
@@ -52,6 +57,20 @@ def _waiting_pods(work: RunPass) -> list[PodState]:
     return [pod for pod in candidates if pod.is_unschedulable and not pod.is_terminating]
 
 
+def _refused(work: RunPass) -> Mapping[str, Any] | None:
+    """The condition, as last written, that says that something may not be made. A gang at work needs its own pods
+    alone."""
+    match work.gang:
+        case Start():
+            kinds = [ConditionType.PROGRESSING, ConditionType.INFERENCE_READY]
+        case Running():
+            kinds = [ConditionType.TRAINER_READY]
+        case _:
+            kinds = []
+    conditions = map(work.snapshot.condition, kinds)
+    return next((one for one in conditions if one.get("status") == "False" and one["reason"] in REFUSALS), None)
+
+
 def plan_giving_up(work: RunPass) -> Plan:
     """Write that the run waits, and nothing else: once that is known, all is let go whoever does it."""
     failures = recorded_failures(work.snapshot) + 1
@@ -64,9 +83,11 @@ def plan_giving_up(work: RunPass) -> Plan:
 
 
 def _what_waits(work: RunPass) -> str:
+    if (refused := _refused(work)) is not None:
+        return str(refused["message"])
     waiting = _waiting_pods(work)
     if not waiting:
-        return f"sandboxes of RolloutPool {work.run.pool} are Unschedulable"
+        return plan_sandboxes(work.run, work.snapshot).message
     component, config = waiting[0].component, work.run.config
     wanted, field = {
         COMPONENT_ENGINE: (config.inference.replicas, "inference"),

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweyard_operator.conditions import rfc3339
+from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.plan.unplaced import pause_seconds
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -149,7 +151,66 @@ def test_engines_do_not_idle_for_a_pool_without_nodes(make_world: Make) -> None:
     world.settle()
     let_go(world)
     assert held(world) == []
-    assert "sandboxes of RolloutPool demo are Unschedulable" in world.condition("Unplaced")["message"]
+    assert "RolloutPool demo: 0 of 8 wanted sandboxes" in world.condition("Unplaced")["message"]
+
+
+def refuse_child(world: RunWorld) -> None:
+    words = "exceeded quota: small, requested: requests.storage=2Gi"
+    world.refusals = (Refusal("PersistentVolumeClaim", "demo", "QuotaExceeded", words),)
+
+
+def refuse_engine_pods(world: RunWorld) -> None:
+    owner = world.objects[STATEFUL_SETS, "demo-engine"]
+    world.warnings[owner["metadata"]["uid"]] = "FailedCreate: exceeded quota: small"
+
+
+def refuse_sandboxes(world: RunWorld) -> None:
+    words = "3 of 8 wanted sandboxes are ready: exceeded quota: small"
+    ready = {"type": "Ready", "status": "False", "reason": "QuotaExceeded", "message": words}
+    ready["lastTransitionTime"] = rfc3339(world.now)
+    world.objects[ROLLOUT_POOLS, "demo"]["status"] = {"conditions": [ready]}
+
+
+@pytest.mark.parametrize("refuse", [refuse_child, refuse_engine_pods, refuse_sandboxes])
+def test_what_quota_refuses_a_part_of_does_not_stand_and_wait(
+    make_world: Make, refuse: Callable[[RunWorld], None]
+) -> None:
+    world = make_world(placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.settle()
+    refuse(world)
+    world.settle()
+    assert world.names(ROLLOUT_POOLS) == ["demo"]
+    let_go(world)
+    assert held(world) == []
+    assert "exceeded quota: small" in world.condition("Unplaced")["message"]
+
+    world.refusals, world.warnings = (), {}
+    world.wait(pause_seconds("run-uid", 1) + 1)
+    world.settle()
+    world.serve()
+    world.settle()
+    assert world.names(JOBS) == ["demo-trainer-0"]
+
+
+def test_a_gang_that_quota_refuses_a_rank_lets_everything_go(running: Make) -> None:
+    world = running(trainer=PAIR, placementDeadlineSeconds=DEADLINE_SECONDS)
+    del world.pods["demo-trainer-0-1"]
+    world.warnings[world.objects[JOBS, "demo-trainer-0"]["metadata"]["uid"]] = "FailedCreate: exceeded quota: small"
+    world.settle()
+    let_go(world)
+    assert held(world) == []
+    assert "exceeded quota: small" in world.condition("Unplaced")["message"]
+
+
+def test_a_running_trainer_does_not_stop_for_an_engine_that_quota_refuses(running: Make) -> None:
+    world = running(placementDeadlineSeconds=DEADLINE_SECONDS)
+    del world.pods["demo-engine-0"]
+    refuse_engine_pods(world)
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "FailedCreate"
+    world.wait(10 * DEADLINE_SECONDS)
+    world.settle()
+    assert world.run["status"]["phase"] == "Running"
 
 
 def test_a_running_trainer_does_not_stop_for_an_engine_without_a_place(running: Make) -> None:
