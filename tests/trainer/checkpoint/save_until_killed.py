@@ -72,8 +72,7 @@ def child(checkpoints: Path, step: int, keep: int, number: int) -> bool:
 def load(checkpoints: Path) -> int:
     """Step of the latest checkpoint, read back in full; -1 if its content is not that of its step."""
     store = CheckpointStore(str(checkpoints))
-    latest = store.latest()
-    assert latest is not None
+    latest = store.complete()[-1].name
     state = store.read_state(latest)
     model, optimizer = make(0)
     read_tensors(store, latest, 0, model, optimizer)
