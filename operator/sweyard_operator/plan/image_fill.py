@@ -61,29 +61,37 @@ class Fill:
         return self._loads.find_lightest(image) if node is None else node
 
     def _find_home(self, family: _Family, image: int) -> int | None:
-        full = {node for node in family.homes[:_WALK] if self._loads.load(node, family.smallest_bytes) > self._level}
-        if full:
-            family.homes = [node for node in family.homes if node not in full]
-        return next((node for node in family.homes[:_WALK] if self._is_good(node, image)), None)
+        loads, homes, position = self._loads, family.homes, 0
+        own_bytes = loads.images[image].own_bytes
+        while position < min(_WALK, len(homes)):
+            node = homes[position]
+            room = loads.room(node, self._level)
+            if room < family.smallest_bytes:
+                del homes[position]  # no image of the family has room there any more
+            elif room >= own_bytes and self._is_apart(node, image):
+                return node
+            else:
+                position += 1
+        return None
 
     def _walk(self, family: _Family, image: int) -> int | None:
-        nodes = self._ring.nodes
+        loads, nodes = self._loads, self._ring.nodes
+        own_bytes = loads.images[image].own_bytes
         for _ in range(min(_WALK, family.left)):
             node = nodes[family.cursor]
             family.cursor = (family.cursor + 1) % len(nodes)
             family.left -= 1
-            if self._is_good(node, image) and node not in family.homes:
+            room = loads.room(node, self._level)
+            if room < own_bytes or room < loads.added_bytes(node, image):
+                continue
+            if self._is_apart(node, image) and node not in family.homes:
                 family.homes.append(node)
                 return node
         return None
 
-    def _is_good(self, node: int, image: int) -> bool:
-        loads = self._loads
-        return (
-            node not in loads.holders[image]
-            and loads.load(node, loads.added_bytes(node, image)) <= self._level
-            and not loads.is_crowded(node, image)
-        )
+    def _is_apart(self, node: int, image: int) -> bool:
+        """From its other copies, and from most of what is needed in the same step."""
+        return node not in self._loads.holders[image] and not self._loads.is_crowded(node, image)
 
 
 def expect_mean(images: Sequence[Weighed], num_nodes: int, copies: int) -> float:

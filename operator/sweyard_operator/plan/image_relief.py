@@ -37,6 +37,33 @@ def relieve(loads: Loads, bound: float, kept: Set[tuple[int, int]], *, coarsenes
     return has_moved
 
 
+def exchange(loads: Loads, bound: float, kept: Set[tuple[int, int]]) -> bool:
+    """Change images of nodes above `bound` times the mean, but for those `kept`, for smaller ones of light nodes.
+
+    Returns whether anything moved; as with relieve, that ends.
+    """
+    heavy = [node for node in range(len(loads.shares)) if loads.load(node) > bound * loads.mean()]
+    has_moved = [_swap_one(loads, node, kept) for node in heavy]
+    return any(has_moved)
+
+
+def _swap_one(loads: Loads, node: int, kept: Set[tuple[int, int]]) -> bool:
+    """What is needed last of what may move, for what is needed first of a light node."""
+    limit = loads.load(node) * (1.0 - _LEAST_GAIN)
+    for target in loads.find_light():
+        for image in sorted(loads.held[node] - loads.held[target], reverse=True):
+            for other in sorted(loads.held[target] - loads.held[node]):
+                if (node, image) in kept or (target, other) in kept:
+                    continue
+                after = loads.load(node, loads.swapped_bytes(node, image, other))
+                if after < limit and loads.load(target, loads.swapped_bytes(target, other, image)) < limit:
+                    for place, old, new in ((node, image, other), (target, other, image)):
+                        loads.take(place, old)
+                        loads.put(place, new)
+                    return True
+    return False
+
+
 def _move_one(loads: Loads, node: int, kept: Set[tuple[int, int]]) -> int | None:
     """Move what is needed last of what may move; returns whereto."""
     limit = loads.load(node) * (1.0 - _LEAST_GAIN)

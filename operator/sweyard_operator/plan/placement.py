@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.plan.image_fill import Fill
 from sweyard_operator.plan.image_loads import Loads, Weighed
-from sweyard_operator.plan.image_relief import relieve
+from sweyard_operator.plan.image_relief import exchange, relieve
 from sweyard_operator.plan.image_ring import Ring
 
 LOAD_BOUND = 1.15
@@ -21,6 +21,8 @@ LOAD_BOUND = 1.15
 images a node, one that must go somewhere goes where it fits best, and nobody moves for it."""
 FRESH_BOUND = 1.05
 """What is not on a node's disk yet goes elsewhere where it would make more than this times the mean."""
+EXCHANGE_BOUND = 1.1
+"""Where nothing fits elsewhere, a node with more than this times the mean gives such an image for a smaller one."""
 _KNOWN_SHARE = 0.9
 """An image that cannot be pulled never tells its size."""
 
@@ -66,8 +68,10 @@ def place(images: Sequence[CacheImage], nodes: Sequence[CacheNode], copies: int)
     # While sizes are guesses for many, nothing that was pulled moves for their sake.
     may_move_kept = num_known == 0 or num_known >= _KNOWN_SHARE * len(images)
     largest = max(weighed.num_bytes for weighed in loads.images)
-    while relieve(loads, FRESH_BOUND, kept) or (
-        may_move_kept and relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest)
+    while (
+        relieve(loads, FRESH_BOUND, kept)
+        or exchange(loads, EXCHANGE_BOUND, kept)
+        or (may_move_kept and relieve(loads, LOAD_BOUND, frozenset(), coarseness_bytes=largest))
     ):
         pass
     return {node.name: tuple(names[image] for image in sorted(loads.held[i])) for i, node in enumerate(nodes)}

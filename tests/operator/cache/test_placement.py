@@ -1,6 +1,7 @@
 """Placement: on enough nodes, within the bound, where the images are already; families together, steps apart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from benchmarks.image_cache import measure_case
@@ -115,6 +116,18 @@ def test_thousands_of_images_are_balanced_in_bytes_and_nothing_but_what_is_lost_
     assert case.move_ratio == 1.0
     whole = sum(image.num_bytes or 0 for image in images) / bytes_on_disk(images)
     assert case.bytes_ratio < 0.85 * whole * copies / num_nodes, "families are together"
+
+
+def test_what_was_told_before_sizes_were_known_is_balanced_before_it_is_pulled() -> None:
+    images = [replace(image, shared_bytes=GB // 2) for image in make_images(460, num_families=2, seed=0)]
+    blind = place([CacheImage(image.name) for image in images], nodes_of(100), 1)
+    learned = place(images, nodes_of(100, blind, key="assigned"), 1)
+    loads = loads_of(learned, images)
+    assert max(loads) <= 1.1 * sum(loads) / 100
+    assert place(images, nodes_of(100, learned, key="assigned"), 1) == learned
+    pulled = place(images, nodes_of(100, blind, key="held"), 1)
+    loads = loads_of(pulled, images)
+    assert moves(blind, pulled) < moves(blind, learned) / 4, "what is on a disk moves only where it is far too much"
 
 
 def test_a_node_holds_what_its_budget_is_of_all() -> None:
