@@ -1,8 +1,10 @@
 """Sizes of images from a registry: by index and manifest, with a token where one is asked for."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from sweyard_cli.cache.docker_logins import DockerLogins
 from sweyard_cli.cache.registry import Registry, read_layers
 from sweyard_cli.cache.registry_client import RegistryClient
+from sweyard_cluster.pki import issue, make_authority
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -25,6 +28,7 @@ class FakeRegistry:
     """What it serves by path; with `token`, only to who has it."""
 
     address: str = ""
+    scheme: str = "http"
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
     token: str = ""
     challenge: str = "Bearer"
@@ -33,8 +37,8 @@ class FakeRegistry:
     """The form by which a token was asked for last."""
 
 
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
+@contextmanager
+def serving(context: ssl.SSLContext | None = None) -> Iterator[FakeRegistry]:
     fake = FakeRegistry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -47,7 +51,7 @@ def registry() -> Iterator[FakeRegistry]:
                 fake.num_tokens += 1
                 self._answer(200, {"token": fake.token})
             elif fake.token and self.headers.get("Authorization") != f"Bearer {fake.token}":
-                realm = f'{fake.challenge} realm="http://{fake.address}/token",service="r",scope="repository:a:pull"'
+                realm = f'{fake.challenge} realm="{fake.scheme}://{fake.address}/token",service="r",scope="repository:a:pull"'
                 self._answer(401, {}, {"WWW-Authenticate": realm})
             else:
                 page = fake.pages.get(self.path)
@@ -65,6 +69,8 @@ def registry() -> Iterator[FakeRegistry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     fake.address = f"127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -72,6 +78,12 @@ def registry() -> Iterator[FakeRegistry]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with serving() as fake:
+        yield fake
 
 
 def test_the_manifest_of_our_platform_is_found_through_an_index(registry: FakeRegistry) -> None:
@@ -169,3 +181,20 @@ def test_a_registry_that_speaks_plain_http_is_read_only_with_leave(
         refused.output.split()
     )
     assert "3 GB to pull" in sweyard(*ask, "--insecure-registry", host).output
+
+
+def test_an_unknown_certificate_is_told_with_its_remedy_and_its_registry_read_only_with_leave(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    issue(tmp_path, "registry", "/CN=registry", ["IP:0.0.0.0"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "registry.crt", tmp_path / "registry.key")
+    with serving(context) as fake:
+        fake.scheme, fake.token = "https", "secret"
+        fake.address = fake.address.replace("127.0.0.1", "0.0.0.0")
+        fake.pages["/v2/a/manifests/1"] = {"layers": LAYERS}
+        image = f"{fake.address}/a:1"
+        _, untold = read_layers([image], Registry(RegistryClient()))
+        assert untold[image].startswith(f"{fake.address} has a certificate that this machine does not trust")
+        assert f"--insecure-registry {fake.address}" in untold[image]
+        found, _ = read_layers([image], Registry(RegistryClient(insecure_hosts=frozenset({fake.address}))))
+    assert list(found) == [image], "its tokens come from the same place"

@@ -9,13 +9,44 @@ from sweyard_api.constants import GROUP, LABEL_CACHE, VERSION
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_api.kinds import IMAGE_CACHE
 from sweyard_cli.cache.holdings import Holdings, read_holdings
+from sweyard_cli.cache.on_nodes import Places, find_places
+from sweyard_cli.cache.wanted import Wanted
 from sweyard_cli.cluster.connection import Connection
 from sweyard_cli.cluster.sentences import told_plainly
 from sweyard_cli.errors import UserError
-from sweyard_operator.observe.image_cache import ObservedCache, disk_bytes_of, usable_nodes
+from sweyard_operator.observe.image_cache import (
+    LABEL_HOLDS,
+    LABEL_ROLE,
+    ObservedCache,
+    disk_bytes_of,
+    usable_nodes,
+)
 from sweyard_operator.observe.listed_images import listed_images
 from sweyard_operator.plan.image_inputs import plan_budgets
 from sweyard_operator.plan.placement import CacheNode
+
+_FORBIDDEN = 403
+
+
+def cluster_places(connection: Connection, wanted: Wanted) -> Places:
+    """Nodes that would take part now, and what of the plan they hold. Raises UserError."""
+    budgets = {node.name: node.budget_bytes for node in cluster_nodes(connection, wanted.spec)}
+    with told_plainly("what nodes hold cannot be listed"):
+        return find_places(wanted, connection.namespace, budgets, *_list_reports(connection))
+
+
+def _list_reports(connection: Connection) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Of all caches; of those of this namespace for who may not see the others."""
+    core = client.CoreV1Api(connection.api_client)
+    try:
+        maps = core.list_config_map_for_all_namespaces(label_selector=LABEL_ROLE)
+        pods = core.list_pod_for_all_namespaces(label_selector=LABEL_HOLDS)
+    except client.ApiException as error:
+        if error.status != _FORBIDDEN:
+            raise
+        maps = core.list_namespaced_config_map(connection.namespace, label_selector=LABEL_ROLE)
+        pods = core.list_namespaced_pod(connection.namespace, label_selector=LABEL_HOLDS)
+    return _plain(connection, maps), _plain(connection, pods)
 
 
 def cluster_nodes(connection: Connection, spec: ImageCacheSpec) -> list[CacheNode]:

@@ -35,8 +35,7 @@ def describe(told: Forecast, bits_per_second: float, pulls_on_demand: bool) -> I
     if pulls_on_demand:
         yield "copies: 0, so nothing is pulled ahead: the first sandbox of an image on a node pulls it"
         return
-    total = sum(node.num_images for node in told.nodes)
-    yield f"{plural(len(told.nodes), 'node')}, {told.copies} copies of each image: {total:,} pulls"
+    yield from _tell_pulls(told)
     if told.num_sized:
         yield from _tell_bytes(told, bits_per_second)
     else:
@@ -50,13 +49,27 @@ def describe(told: Forecast, bits_per_second: float, pulls_on_demand: bool) -> I
         yield f"{left_out:,} copies are beyond a node's budget: raise diskBudget, lower copies or add nodes"
 
 
+def _tell_pulls(told: Forecast) -> Iterator[str]:
+    where = f"{plural(len(told.nodes), 'node')}, {told.copies} copies of each image"
+    if told.num_reporting is None:
+        yield f"{where}: {told.num_images:,} pulls"
+        return
+    yield (
+        f"{where}: {told.num_images:,} copies, of which nodes hold {told.num_held:,} by their agents' reports, so "
+        f"{plural(told.num_images - told.num_held, 'pull')}"
+    )
+    if silent := len(told.nodes) - told.num_reporting:
+        yield f"{plural(silent, 'node')} told nothing, taken for empty: no agent of a cache has reported there"
+
+
 def _tell_bytes(told: Forecast, bits_per_second: float) -> Iterator[str]:
     if told.num_sized < len(told.images):
         yield f"sizes known of {told.num_sized:,} images; the others are taken for as large on average"
     everywhere = told.single_bytes * len(told.nodes)
-    share = f"{told.pull_bytes / everywhere:.1%}" if everywhere else "-"
+    share = f"{told.num_bytes / everywhere:.1%}" if everywhere else "-"
+    there = "" if told.num_bytes == told.pull_bytes else f", beside {size(told.num_bytes - told.pull_bytes)} on nodes"
     yield (
-        f"{size(told.pull_bytes)} to pull (compressed, shared layers once a node); "
+        f"{size(told.pull_bytes)} to pull (compressed, shared layers once a node){there}; "
         f"{size(everywhere)} with every image on every node, so {share} of that"
     )
     seconds = told.most_pulled_bytes * 8 / bits_per_second

@@ -62,7 +62,7 @@ class RegistryClient:
                 if pause is None or number + 1 == self.tries:
                     raise RegistryError(f"the registry answers {error.code} {error.reason}", error.code) from error
             except (OSError, http.client.HTTPException, BrokenOffError) as error:
-                if number + 1 == self.tries or isinstance(getattr(error, "reason", None), ssl.SSLCertVerificationError):
+                if number + 1 == self.tries:
                     raise RegistryError(str(getattr(error, "reason", None) or error) or repr(error)) from error
                 pause = 2.0**number
             self.sleep(pause)
@@ -138,7 +138,8 @@ class RegistryClient:
         if login is not None and realm.scheme != "https" and not may_be_plain:
             raise RegistryError(f"{host}: its realm {realm.geturl()} is not https, so gets no password", 401)
         asked = {name: fields[name] for name in ("service", "scope") if name in fields}
-        with _open(_token_request(realm.geturl(), asked, login), None) as reply:
+        context = _unverified() if realm.netloc in self.insecure_hosts else None
+        with _open(_token_request(realm.geturl(), asked, login), context) as reply:
             answer = json.load(reply)
         return f"Bearer {answer.get('token') or answer['access_token']}"
 
@@ -191,7 +192,15 @@ def _request(
 
 
 def _open(request: urllib.request.Request, context: ssl.SSLContext | None) -> http.client.HTTPResponse:
-    reply: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context)
+    try:
+        reply: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context)
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            raise RegistryError(
+                f"{request.host} has a certificate that this machine does not trust ({error.reason.verify_message}): "
+                f"trust the CA that signed it, or let `sweyard cache` read it with --insecure-registry {request.host}"
+            ) from error
+        raise
     return reply
 
 

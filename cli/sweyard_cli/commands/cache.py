@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +16,8 @@ from sweyard_cli.groups import FlagCommand, SentenceGroup
 
 if TYPE_CHECKING:
     from sweyard_cli.cache.docker_logins import DockerLogins
+    from sweyard_cli.cache.on_nodes import Places
     from sweyard_cli.cache.wanted import ListImages, Wanted
-    from sweyard_operator.plan.placement import CacheNode
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Task images on nodes: plan them, and see them.")
 
@@ -79,7 +79,7 @@ def plan(
         image, why = next(iter(untold.items()))
         text = f"no sizes of {len(untold):,} of {len(wanted.images):,} images, first {image}: {why}"
         make_console(stderr=True).print(text, markup=False)
-    copies = len(places) if wanted.spec.copies == "all" else int(wanted.spec.copies)
+    copies = len(places.nodes) if wanted.spec.copies == "all" else int(wanted.spec.copies)
     told = forecast(wanted.images, layers, places, copies, disk_bytes_per_compressed=disk_factor)
     show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0)
 
@@ -160,7 +160,8 @@ def _lister(namespace: str | None) -> "ListImages":
     return lambda name: listed_by(connect(namespace), name)
 
 
-def _places(wanted: "Wanted", namespace: str | None, count: int | None, budget: str | None) -> "Sequence[CacheNode]":
+def _places(wanted: "Wanted", namespace: str | None, count: int | None, budget: str | None) -> "Places":
+    from sweyard_cli.cache.on_nodes import Places
     from sweyard_operator.plan.placement import CacheNode
     from sweyard_operator.plan.quantities import parse_quantity
 
@@ -170,13 +171,13 @@ def _places(wanted: "Wanted", namespace: str | None, count: int | None, budget: 
     except ValueError as error:
         raise UserError(f"--budget {text}: is no quantity; write it like 500Gi") from error
     if count is not None:
-        return [CacheNode(f"node-{number}", num_bytes) for number in range(1, count + 1)]
-    from sweyard_cli.cache.cluster import cluster_nodes
+        return Places(tuple(CacheNode(f"node-{number}", num_bytes) for number in range(1, count + 1)))
+    from sweyard_cli.cache.cluster import cluster_places
     from sweyard_cli.cluster.connection import connect
 
     spec = wanted.spec if budget is None else wanted.spec.model_copy(update={"disk_budget": budget})
-    found = cluster_nodes(connect(namespace), spec)
-    if not found:
+    found = cluster_places(connect(namespace), replace(wanted, spec=spec))
+    if not found.nodes:
         raise UserError("no node is Ready, schedulable and matches nodeSelector; --nodes plans without a cluster")
     return found
 
