@@ -150,7 +150,7 @@ async def _race(
     before = await _stand(nodes, door)
     peer = await weigh(nodes, door, await run_peer(api, nodes.namespace, sets["peer"], len(nodes.nodes)), before)
     print(f"peer: {peer}", flush=True)
-    await nodes.make(copies=1)
+    await nodes.make(images=[], copies=1)
     wait = ("-n", nodes.namespace, "rollout", "status", f"daemonset/{CACHE}-cache-agent")
     await asyncio.sleep(2.0)
     await asyncio.to_thread(cluster.kubectl, *wait)

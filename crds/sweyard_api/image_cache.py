@@ -29,6 +29,20 @@ def _copies(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         raise PydanticCustomError("copies", _COPIES) from None
 
 
+ONCE_RULES = (
+    Rule(
+        "images",
+        "names an image twice: keep it once",
+        lambda cache: len(set(cache.images)) == len(cache.images),
+    ),
+    Rule(
+        "mirrors",
+        "two entries name the same registry: keep one",
+        lambda cache: len({mirror.registry for mirror in cache.mirrors}) == len(cache.mirrors),
+    ),
+)
+
+
 class ImageCacheSpec(Model):
     """What to keep on the nodes."""
 
@@ -82,15 +96,13 @@ class ImageCacheSpec(Model):
     for clusters that forbid host sockets."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        *ONCE_RULES,
         Rule(
-            "images",
-            "names an image twice: keep it once",
-            lambda cache: len(set(cache.images)) == len(cache.images),
-        ),
-        Rule(
-            "mirrors",
-            "two entries name the same registry: keep one",
-            lambda cache: len({mirror.registry for mirror in cache.mirrors}) == len(cache.mirrors),
+            "",
+            "says nowhere which images to hold: list them in images (an empty list, to add them later), or name in "
+            "imagesFrom a ConfigMap that lists them",
+            lambda cache: cache.images_from is not None or "images" in cache.model_fields_set,
+            "has(self.images) || has(self.imagesFrom)",
         ),
     )
 
@@ -103,9 +115,9 @@ class ImageFailure(Model):
     node: str
     """The node."""
     reason: str
-    """Typed reason, for example NotFound, Unauthorized, RateLimited, Timeout, DiskBudget."""
+    """Typed reason, for example NotFound, Unauthorized, CertificateUnknown, RateLimited, Timeout, DiskBudget."""
     message: str
-    """The runtime's own words, shortened."""
+    """What to do where the reason does not tell, and the runtime's own words, shortened."""
 
 
 class ImageCacheStatus(Model):

@@ -15,7 +15,7 @@ from sweyard_api.base import (
     aliases,
     quantity_value,
 )
-from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_api.image_cache import ONCE_RULES, ImageCacheSpec
 from sweyard_api.kubernetes_types import PodOverrides, Toleration
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_api.rule import Rule
@@ -261,7 +261,7 @@ class Images(ImageCacheSpec):
     """Take the images from the run's tasks."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        *ImageCacheSpec.rules,
+        *ONCE_RULES,
         Rule(
             "cacheRef",
             "names a cache that other runs may share, so the cache's own fields cannot be set here too: set them on "
