@@ -54,6 +54,16 @@ def test_one_failure_of_many_nodes_is_one_line() -> None:
     assert list(describe_failures(holdings())) == ["failed: b:1 on n1, n2: NotFound: no such tag"]
 
 
+def test_what_waits_for_a_registry_and_a_tag_that_moved_are_told_too() -> None:
+    limited = ImageReport(state=ImageState.WAITING, reason=PullFailure.RATE_LIMITED, message="429")
+    moved = ImageReport(state=ImageState.CACHED, reason=PullFailure.TAG_MOVED, message="moved")
+    found = read_holdings(CACHE, [report("n1", a=limited, b=moved)], [])
+    assert list(describe_failures(found)) == [
+        "cached: b:1 on n1: TagMoved: moved",
+        "waiting: a:1 on n1: RateLimited: 429",
+    ]
+
+
 def test_a_pipe_gets_a_line_for_each_node() -> None:
     console = Console(file=StringIO(), width=500)
     show_holdings(holdings(), console)

@@ -39,7 +39,7 @@ def describe_failures(told: Holdings) -> Iterator[str]:
     for failure in told.failures:
         more = f" and {len(failure.nodes) - _TOLD_NODES} more" if len(failure.nodes) > _TOLD_NODES else ""
         nodes = ", ".join(failure.nodes[:_TOLD_NODES]) + more
-        yield f"failed: {failure.image} on {nodes}: {failure.reason}: {failure.message}"
+        yield f"{failure.state}: {failure.image} on {nodes}: {failure.reason}: {failure.message}"
 
 
 def _map(told: Holdings, width: int) -> Table:

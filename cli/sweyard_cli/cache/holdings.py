@@ -13,8 +13,9 @@ States = Mapping[str, ImageState]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One image that some nodes cannot pull, for one reason."""
+    """One image that some nodes cannot pull, wait for or hold under a tag that moved, for one reason."""
 
+    state: ImageState
     image: str
     reason: str
     message: str
@@ -74,11 +75,12 @@ def _in_order(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _failures(reports: Mapping[str, NodeReport]) -> tuple[Failure, ...]:
-    nodes: dict[tuple[str, str, str], list[str]] = {}
+    nodes: dict[tuple[ImageState, str, str, str], list[str]] = {}
     for node, report in sorted(reports.items()):
         for image, said in report.images.items():
-            if said.state is ImageState.FAILED:
-                nodes.setdefault((image, str(said.reason or "PullFailed"), said.message), []).append(node)
+            if said.state is ImageState.FAILED or said.reason is not None:
+                key = (said.state, image, str(said.reason or "PullFailed"), said.message)
+                nodes.setdefault(key, []).append(node)
     return tuple(Failure(*key, tuple(found)) for key, found in sorted(nodes.items()))
 
 

@@ -1,8 +1,11 @@
 """Children of an ImageCache in mode `pods`: unprivileged pods whose containers hold the images on their node.
 
-No host socket, no privilege. What it cannot do: evict, know bytes, limit pulls, or pull in an order of its own. Images
-are containers rather than image volumes (KEP-4639): a kubelet says of each container what became of its image, and of a
-volume only that the pod waits; and every image that sandboxes can use has the shell that holds it.
+No host socket, no privilege. What it cannot do: evict, know bytes, limit pulls, pull in an order of its own, or notice
+what somebody removes from a node by hand. Images are containers rather than image volumes (KEP-4639): a kubelet says of
+each container what became of its image, and of a volume only that the pod waits.
+
+A container need not run to hold its image: kubelets remove no image of a container that there is, and of those that
+ended they keep the last as long as its pod. So one whose image has no shell, which cannot start, is not tried again.
 """
 
 from collections.abc import Sequence
@@ -39,7 +42,7 @@ def _build_pod(cache: Manifest, spec: ImageCacheSpec, node: str, images: tuple[s
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "restartPolicy": "Always",
+            "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             # By affinity, not nodeName: the scheduler still respects taints and pod limits.
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _on(node)}},
@@ -59,7 +62,7 @@ def _build_container(index: int, image: str) -> dict[str, Any]:
         "name": f"image-{index}",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", "while :; do sleep 3600; done"],
+        "command": ["/bin/sh", "-c", "while sleep 3600; do :; done"],
         "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"memory": "32Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

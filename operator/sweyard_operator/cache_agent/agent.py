@@ -24,6 +24,7 @@ from sweyard_operator.cache_agent.held import is_held
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
 from sweyard_operator.cache_agent.plan import NodePlan, NodeState, on_demand, plan_node
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
+from sweyard_operator.cache_agent.pull_reasons import explain
 from sweyard_operator.cache_agent.reporting import Failure, make_report
 from sweyard_operator.cache_agent.survey import Survey
 
@@ -172,10 +173,11 @@ class CacheAgent:
         count = self._failures[image].count + 1 if image in self._failures else 1
         wait = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (count - 1))
         log.warning("pull of %s failed (%s), again in %.0f s: %s", image, error.reason, wait, error)
-        self._failures[image] = Failure(error.reason, str(error), count, self.clock() + wait)
+        told = explain(image, error.reason, str(error))
+        self._failures[image] = Failure(error.reason, told, count, self.clock() + wait)
         if error.reason in (PullFailure.RATE_LIMITED, PullFailure.TIMEOUT):
             # The runtime does not pass on for how long; until we have asked ourselves, none of its images is tried.
-            self.survey.pause(image, wait)
+            self.survey.pause(image, wait, error.reason, str(error))
 
     async def _evict(self, image: str) -> None:
         log.info("evicting %s: the disk budget has no room for what is needed sooner", image)
@@ -192,6 +194,7 @@ class CacheAgent:
             images=(*assignment.images, *brought),
             pulling=frozenset(self._pulls).union(plan.pulls),
             failures=self._failures,
+            refused={image: refusal for image in assignment.images if (refusal := self.survey.refusal(image))},
             no_room=plan.no_room,
             manifests=self.survey.manifests,
         )

@@ -29,6 +29,8 @@ class PullFailure(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     RATE_LIMITED = "RateLimited"
     REGISTRY_UNREACHABLE = "RegistryUnreachable"
+    CERTIFICATE_UNKNOWN = "CertificateUnknown"
+    PLAIN_HTTP = "PlainHTTP"
     DISK_FULL = "DiskFull"
     DISK_BUDGET = "DiskBudget"
     TIMEOUT = "Timeout"

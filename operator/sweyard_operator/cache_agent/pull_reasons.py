@@ -1,18 +1,37 @@
-"""Why a pull failed, read out of what the container runtime says of it."""
+"""Why a pull failed, read out of what the container runtime says of it, and what to do where that is known."""
 
 import re
+from collections.abc import Mapping
 
+from sweyard_operator.cache_agent.image_names import registry_host
 from sweyard_operator.cache_agent.protocol import PullFailure
 
+# An image's name may have any number or word in it (django-11429, geofence): a status stands alone, after a colon.
 _REASONS = (
-    (PullFailure.RATE_LIMITED, r"429|toomanyrequests|too many requests"),
+    (PullFailure.RATE_LIMITED, r": 429\b|toomanyrequests|too many requests"),
     (PullFailure.CORRUPT, r"unexpected commit digest|digest mismatch|unexpected digest|failed size validation"),
-    (PullFailure.UNAUTHORIZED, r"401|403|unauthorized|authorization failed|access denied|denied:"),
-    (PullFailure.NOT_FOUND, r"not found|404|manifest unknown|name unknown"),
+    (PullFailure.CERTIFICATE_UNKNOWN, r"x509: |failed to verify certificate|tls: bad certificate"),
+    (PullFailure.PLAIN_HTTP, r"server gave http response to https client"),
+    (PullFailure.UNAUTHORIZED, r": 40[13]\b|unauthorized|authorization failed|access denied|denied:"),
+    (PullFailure.NOT_FOUND, r"not found|: 404\b|manifest unknown|name unknown"),
     (PullFailure.DISK_FULL, r"no space left"),
     (PullFailure.TIMEOUT, r"deadline exceeded|timeout awaiting|handshake timeout"),
-    (PullFailure.REGISTRY_UNREACHABLE, r"connection refused|no such host|i/o timeout|no route to host|eof|50[0-9] "),
+    (
+        PullFailure.REGISTRY_UNREACHABLE,
+        r"connection refused|no such host|i/o timeout|no route to host|\beof\b|: 50[0-9]\b",
+    ),
 )
+_REMEDIES: Mapping[PullFailure, str] = {
+    PullFailure.CERTIFICATE_UNKNOWN: (
+        "the node's container runtime does not trust the certificate of {host}: put the CA that signed it on every "
+        "node and name it in /etc/containerd/certs.d/{host}/hosts.toml (`ca`), or renew the certificate"
+    ),
+    PullFailure.PLAIN_HTTP: (
+        "{host} speaks plain HTTP: tell the container runtime of every node so in "
+        '/etc/containerd/certs.d/{host}/hosts.toml (`[host."http://{host}"]`), or give it a certificate'
+    ),
+}
+_MAX_CHARACTERS = 500
 
 
 def reason_in(message: str) -> PullFailure:
@@ -21,3 +40,10 @@ def reason_in(message: str) -> PullFailure:
         if re.search(pattern, message, re.IGNORECASE):
             return reason
     return PullFailure.PULL_FAILED
+
+
+def explain(image: str, reason: PullFailure, message: str) -> str:
+    """What to do first, where that is not plain from the reason; then the runtime's own words, shortened."""
+    remedy = _REMEDIES.get(reason)
+    whole = message if remedy is None else f"{remedy.format(host=registry_host(image))}; {message}"
+    return whole[:_MAX_CHARACTERS]

@@ -125,6 +125,8 @@ class Registry:
                 return reply.status, reply.headers, await reply.read()
         except aiohttp.ClientConnectorSSLError:
             raise
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise RegistryError(PullFailure.CERTIFICATE_UNKNOWN, f"{url}: {error.certificate_error}") from error
         except TimeoutError as error:
             raise RegistryError(PullFailure.TIMEOUT, f"{url}: no answer in {self.timeout_seconds:.0f} s") from error
         except (aiohttp.ClientError, OSError) as error:

@@ -30,6 +30,15 @@ class Resolver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a registry is left alone, and until when."""
+
+    until: float
+    reason: PullFailure
+    message: str
+
+
 @dataclass(slots=True)
 class Survey:
     """Manifests by image, and the hosts that want to be left alone."""
@@ -39,7 +48,7 @@ class Survey:
     manifests: dict[str, Manifest] = field(default_factory=dict)
     _asked_at: dict[str, float] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[Manifest]] = field(default_factory=dict)
-    _pauses: dict[str, float] = field(default_factory=dict)
+    _pauses: dict[str, Refusal] = field(default_factory=dict)
     _silent_until: dict[str, float] = field(default_factory=dict)
 
     def advance(self, images: Iterable[str], known: Iterable[str]) -> None:
@@ -78,18 +87,25 @@ class Survey:
         log.info("%s: %s", image, error)
         if error.pause_seconds is not None:
             self._asked_at.pop(image, None)
-            self.pause(image, error.pause_seconds)
+            self.pause(image, error.pause_seconds, error.reason, str(error))
         if error.reason is PullFailure.TIMEOUT:
             self._silent_until[registry_host(image)] = self.clock() + _RETRY_SECONDS
 
-    def pause(self, image: str, seconds: float) -> None:
-        """Leave the registry of `image` alone."""
-        host = registry_host(image)
-        self._pauses[host] = max(self._pauses.get(host, 0.0), self.clock() + seconds)
+    def pause(self, image: str, seconds: float, reason: PullFailure, message: str) -> None:
+        """Leave the registry of `image` alone, for what it said."""
+        host, until = registry_host(image), self.clock() + seconds
+        before = self._pauses.get(host)
+        if before is None or before.until < until:
+            self._pauses[host] = Refusal(until, reason, message)
+
+    def refusal(self, image: str) -> Refusal | None:
+        """Why its registry is left alone now."""
+        found = self._pauses.get(registry_host(image))
+        return found if found is not None and found.until > self.clock() else None
 
     def is_paused(self, image: str) -> bool:
         """Its registry wants to be left alone."""
-        return self._pauses.get(registry_host(image), 0.0) > self.clock()
+        return self.refusal(image) is not None
 
     def is_silent(self, host: str) -> bool:
         """It did not answer lately."""

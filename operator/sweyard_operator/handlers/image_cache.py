@@ -18,7 +18,7 @@ from sweyard_operator.observe.image_cache import (
     wanted_images,
 )
 from sweyard_operator.observe.image_need import cache_of, observe_wanted
-from sweyard_operator.observe.listed_images import listed_sizes
+from sweyard_operator.observe.listed_images import listed_images, listed_sizes
 from sweyard_operator.plan.image_cache import plan_image_cache
 from sweyard_operator.plan.image_need import Need, follow
 from sweyard_operator.plan.mirrors import mirrored
@@ -95,6 +95,7 @@ class ImageCacheController:
         return ObservedCache(
             images=images,
             missing_source=spec.images_from if source is None else None,
+            empty_source=None if source is None or listed_images(source) else spec.images_from,
             nodes=nodes,
             reports={node: reports[node] for node in nodes if node in reports},
             told=read_told(name, config_maps, nodes),

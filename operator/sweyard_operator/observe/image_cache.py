@@ -55,6 +55,8 @@ class ObservedCache:
     """By node: size of the disk that pods and images are on, as far as it is known."""
     need: Need = NO_NEED
     """What the holders of its pools ask for."""
+    empty_source: str | None = None
+    """Name of the `imagesFrom` ConfigMap, if it exists and lists nothing."""
 
 
 def usable_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tuple[str, ...]:

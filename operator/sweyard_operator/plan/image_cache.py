@@ -30,6 +30,8 @@ _UNWATCHED_DISK = Condition(
     "mode pods knows no bytes and evicts nothing: budgets only weigh where images go, and the kubelets' own collection "
     "of images keeps the disks",
 )
+_UNHEARD = "NotReported"
+"""Reason of what nothing can be said about yet; no event says it."""
 
 
 def plan_image_cache(
@@ -58,7 +60,9 @@ def plan_image_cache(
         status=_status(
             cache, observed, totals, merge_conditions(old, conditions, generation=_generation(cache), now=now)
         ),
-        events=tuple(_event(condition) for condition in moved_conditions(old, conditions)),
+        events=tuple(
+            _event(condition) for condition in moved_conditions(old, conditions) if condition.reason != _UNHEARD
+        ),
     )
 
 
@@ -159,6 +163,13 @@ def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
             f"ConfigMap {observed.missing_source} named by imagesFrom does not exist; make it, with a key `images`"
         )
         return Condition("Ready", "False", "SourceMissing", message)
+    if observed.empty_source is not None:
+        message = (
+            f"ConfigMap {observed.empty_source} named by imagesFrom lists no image, one a line, in its key `images`"
+        )
+        return Condition("Ready", "False", "SourceEmpty", message)
+    if not observed.images:
+        return Condition("Ready", "True", "NoImages", "no image is asked for yet")
     if observed.images and not observed.nodes:
         message = "no node is Ready, schedulable and matches nodeSelector; `kubectl get nodes --show-labels` shows them"
         return Condition("Ready", "False", "NoNodes", message)
@@ -171,11 +182,15 @@ def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
         message = f"{totals.cached} of {totals.total} images are on their nodes; the others failed: see status.failures"
         return Condition("Ready", "False", "PullsFailed", message)
     silent = f"; no report yet from {', '.join(totals.silent_nodes[:3])}" if totals.silent_nodes else ""
-    message = f"{totals.cached} of {totals.total} images are on their nodes{silent}"
+    first = totals.held_up
+    held_up = f"; {first.image} waits on {first.node}: {first.reason}: {first.message}" if first is not None else ""
+    message = f"{totals.cached} of {totals.total} images are on their nodes{silent}{held_up}"
     return Condition("Ready", "False", "Pulling", message)
 
 
 def _degraded(totals: CacheTotals) -> Condition:
+    if totals.total and not totals.num_reports:
+        return Condition("Degraded", "Unknown", _UNHEARD, "no node has reported what it holds yet")
     if not totals.failures:
         return Condition("Degraded", "False", "AllPullsSucceed", "no pull fails")
     first = totals.failures[0]
@@ -189,9 +204,12 @@ def _degraded(totals: CacheTotals) -> Condition:
 
 
 def _disk_pressure(totals: CacheTotals) -> Condition:
+    if not totals.num_reports:
+        return Condition("DiskPressure", "Unknown", _UNHEARD, "no node has reported what its disk holds yet")
     full = [f for f in totals.failures if f.reason in (PullFailure.DISK_BUDGET, PullFailure.DISK_FULL)]
     if not full:
-        return Condition("DiskPressure", "False", "WithinBudget", "every node has room for its images")
+        who = "every node that has reported" if totals.silent_nodes else "every node"
+        return Condition("DiskPressure", "False", "WithinBudget", f"{who} has room for its images")
     nodes = sorted({failure.node for failure in full})
     message = f"no room for images on {', '.join(nodes[:5])}: raise diskBudget, lower copies or name fewer images"
     return Condition("DiskPressure", "True", full[0].reason, message)

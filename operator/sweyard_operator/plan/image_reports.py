@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from sweyard_api.image_cache import ImageFailure
 from sweyard_operator.cache_agent.protocol import ImageReport, ImageState, NodeReport, PullFailure
-from sweyard_operator.cache_agent.pull_reasons import reason_in
+from sweyard_operator.cache_agent.pull_reasons import explain, reason_in
 from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_HOLDS
 from sweyard_operator.resources import Manifest, annotations_of, labels_of
 
-MAX_FAILURES = 20
+MAX_FAILURES, MAX_MESSAGE_CHARACTERS = 20, 400
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_COULD_NOT_START = 128
+"""Exit code of a container whose program does not exist. Higher ones tell of a signal, or of a node that restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ class CacheTotals:
     """Pulls that fail, then images whose tag moved."""
     silent_nodes: tuple[str, ...]
     """Assigned something, said nothing yet."""
+    num_reports: int
+    held_up: ImageFailure | None = None
+    """The first that waits for a registry which wants to be left alone."""
 
 
 def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeReport]) -> CacheTotals:
@@ -34,6 +39,7 @@ def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRep
     images: dict[str, list[ImageReport | None]] = {}
     failures: list[ImageFailure] = []
     moved: list[ImageFailure] = []
+    held_up: list[ImageFailure] = []
     for node, assigned in placement.items():
         said = reports[node].images if node in reports else {}
         for image in assigned:
@@ -43,6 +49,8 @@ def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRep
                 failures.append(_failure(image, node, report))
             elif report is not None and report.reason is PullFailure.TAG_MOVED:
                 moved.append(_failure(image, node, report))
+            elif report is not None and report.reason is not None:
+                held_up.append(_failure(image, node, report))
     return CacheTotals(
         total=len(images),
         cached=sum(all(r is not None and r.state is ImageState.CACHED for r in found) for found in images.values()),
@@ -50,6 +58,8 @@ def add_up(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRep
         num_bytes=sum(report.used_bytes for report in reports.values()),
         failures=tuple([*failures, *moved, *_unlike(placement, reports)][:MAX_FAILURES]),
         silent_nodes=tuple(node for node, assigned in placement.items() if assigned and node not in reports),
+        num_reports=len(reports),
+        held_up=next(iter(held_up), None),
     )
 
 
@@ -70,7 +80,7 @@ def _unlike(placement: Mapping[str, Sequence[str]], reports: Mapping[str, NodeRe
 
 def _failure(image: str, node: str, report: ImageReport) -> ImageFailure:
     reason = report.reason or PullFailure.PULL_FAILED
-    return ImageFailure(image=image, node=node, reason=reason, message=report.message[:256])
+    return ImageFailure(image=image, node=node, reason=reason, message=report.message[:MAX_MESSAGE_CHARACTERS])
 
 
 def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
@@ -83,16 +93,25 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
         statuses = pod.get("status", {}).get("containerStatuses") or ()
         said = by_node.setdefault(node, {})
         wanted = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
-        said.update({wanted[status["name"]]: _of_container(status) for status in statuses})
+        for status in statuses:
+            said[wanted[status["name"]]] = _of_container(wanted[status["name"]], status)
     return {node: NodeReport(node=node, images=images) for node, images in by_node.items()}
 
 
 def has_ended(pod: Manifest) -> bool:
-    """Evicted or lost: it keeps its images from nobody any more, and its name from its successor."""
-    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+    """Evicted, killed or lost: it keeps its images from nobody any more, and its name from its successor.
+
+    One whose containers all ended by themselves, as those of images without a shell do, still holds their images.
+    """
+    status = pod.get("status") or {}
+    if status.get("phase") not in ("Failed", "Succeeded"):
+        return False
+    states = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
+    is_idle = bool(states) and all(ended and ended["exitCode"] <= _COULD_NOT_START for ended in states)
+    return bool(status.get("reason")) or not is_idle
 
 
-def _of_container(status: Manifest) -> ImageReport:
+def _of_container(image: str, status: Manifest) -> ImageReport:
     if status.get("imageID"):
         return ImageReport(state=ImageState.CACHED)
     waiting = (status.get("state") or {}).get("waiting") or {}
@@ -100,4 +119,4 @@ def _of_container(status: Manifest) -> ImageReport:
         return ImageReport(state=ImageState.PULLING)
     message = str(waiting.get("message", ""))
     reason = PullFailure.NOT_FOUND if waiting["reason"] == "InvalidImageName" else reason_in(message)
-    return ImageReport(state=ImageState.FAILED, reason=reason, message=message[:500])
+    return ImageReport(state=ImageState.FAILED, reason=reason, message=explain(image, reason, message))

@@ -57,6 +57,14 @@ async def test_a_failed_pull_is_typed_and_tried_again_only_after_its_backoff() -
     assert node.pulls.count("a:1") == 2
 
 
+async def test_a_certificate_that_the_node_does_not_know_is_reported_with_the_remedy() -> None:
+    node = FakeNode(Assignment(images=("r.test/a:1",), max_parallel_pulls=2))
+    node.errors["r.test/a:1"] = PullError(PullFailure.CERTIFICATE_UNKNOWN, "x509: unknown authority")
+    said = (await passes(node.agent(), 5)).images["r.test/a:1"]
+    assert said.reason is PullFailure.CERTIFICATE_UNKNOWN
+    assert "/etc/containerd/certs.d/r.test/hosts.toml" in said.message
+
+
 async def test_what_the_kubelet_removed_is_pulled_again() -> None:
     node = FakeNode(Assignment(images=("a:1",), max_parallel_pulls=1))
     agent = node.agent()

@@ -16,10 +16,13 @@ async def test_a_registry_that_asks_for_a_pause_is_neither_asked_nor_pulled_from
     for node.now in (0.0, 10.0, 29.0):
         said = await passes(agent, 3)
     assert (node.asked.count("r.test/a:1"), node.pulls) == (1, ["other.test/b:1"])
-    assert said.images["r.test/a:1"].state is ImageState.WAITING
+    waiting = said.images["r.test/a:1"]
+    assert (waiting.state, waiting.reason) == (ImageState.WAITING, PullFailure.RATE_LIMITED)
+    assert waiting.message == "its registry is left alone for as long as it asks: 429"
     node.manifests = {image: manifest("1", x=10) for image in node.manifests}
     node.now = 31.0
-    await passes(agent, 3)
+    said = await passes(agent, 3)
+    assert PullFailure.RATE_LIMITED not in {one.reason for one in said.images.values()}
     assert sorted(node.pulls[1:]) == ["r.test/a:1", "r.test/c:1"]
 
 

@@ -6,6 +6,7 @@ import pytest
 from sweyard_operator.cache_agent.cri import classify, digest_of
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
+from sweyard_operator.cache_agent.pull_reasons import explain
 
 
 def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository() -> None:
@@ -29,11 +30,45 @@ def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository
         (grpc.StatusCode.UNKNOWN, "dial tcp: connection refused", PullFailure.REGISTRY_UNREACHABLE),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref x: unexpected commit digest y", PullFailure.CORRUPT),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref", PullFailure.PULL_FAILED),
+        (
+            grpc.StatusCode.UNKNOWN,
+            "failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            PullFailure.CERTIFICATE_UNKNOWN,
+        ),
+        (grpc.StatusCode.UNKNOWN, "http: server gave HTTP response to HTTPS client", PullFailure.PLAIN_HTTP),
+        (
+            grpc.StatusCode.UNKNOWN,
+            "failed to pull r.test/django-11429:404: unexpected status from GET request to https://r.test/v2/geofence/"
+            "blobs/sha256:401: 503 Service Unavailable",
+            PullFailure.REGISTRY_UNREACHABLE,
+        ),
+        (grpc.StatusCode.UNKNOWN, "failed to pull r.test/geofence-429:401: what is this", PullFailure.PULL_FAILED),
     ],
-    ids=["missing", "timeout", "rate-limit", "auth", "disk", "no-answer", "unreachable", "corrupt", "other"],
+    ids=[
+        *("missing", "timeout", "rate-limit", "auth", "disk", "no-answer", "unreachable", "corrupt", "other"),
+        *("certificate", "plain-http", "numbers-in-a-name-and-a-status", "numbers-in-a-name"),
+    ],
 )
 def test_the_runtimes_prose_becomes_a_type(code: grpc.StatusCode, details: str, reason: PullFailure) -> None:
     assert classify(code, details) is reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            PullFailure.CERTIFICATE_UNKNOWN,
+            "put the CA that signed it on every node and name it in /etc/containerd/certs.d/",
+        ),
+        (PullFailure.PLAIN_HTTP, "speaks plain HTTP: tell the container runtime of every node so in"),
+    ],
+)
+def test_what_only_the_nodes_owner_can_mend_is_told_with_how(reason: PullFailure, words: str) -> None:
+    told = explain("r.test:5000/a:1", reason, "x509: unknown")
+    assert words in told
+    assert "r.test:5000" in told
+    assert told.endswith("; x509: unknown")
+    assert explain("r.test:5000/a:1", PullFailure.NOT_FOUND, "no such tag") == "no such tag"
 
 
 @pytest.mark.parametrize(

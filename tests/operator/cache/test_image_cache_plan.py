@@ -85,8 +85,9 @@ def test_what_is_pulled_ahead_has_no_families() -> None:
             ("True", "NotFound"),
         ),
         ((), {}, ("False", "NoNodes"), ("False", "AllPullsSucceed")),
+        (("n1",), {}, ("False", "Pulling"), ("Unknown", "NotReported")),
     ],
-    ids=["cached", "one-node-silent", "missing-tag", "no-node"],
+    ids=["cached", "one-node-silent", "missing-tag", "no-node", "nobody-reported"],
 )
 def test_conditions_say_what_the_nodes_say(
     nodes: tuple[str, ...], reports: dict[str, NodeReport], ready: tuple[str, str], degraded: tuple[str, str]
@@ -99,6 +100,33 @@ def test_a_used_up_budget_is_disk_pressure() -> None:
     failed = ImageReport(state=ImageState.FAILED, reason=PullFailure.DISK_BUDGET)
     made = plan("a:1", nodes=("n1",), reports={"n1": report("n1", a=failed)}, images=["a:1"], diskBudget="1Gi")
     assert conditions(made)["DiskPressure"] == ("True", "DiskBudget")
+
+
+def test_of_disks_nothing_is_claimed_before_nodes_have_reported() -> None:
+    unheard = plan("a:1", images=["a:1"])
+    assert conditions(unheard)["DiskPressure"] == ("Unknown", "NotReported")
+    assert {event.reason for event in unheard.events} == {"Pulling"}
+    half = plan("a:1", images=["a:1"], reports={"n1": report("n1", a=CACHED)}).status
+    assert half is not None
+    said = {c["type"]: c["message"] for c in half["conditions"]}
+    assert said["DiskPressure"] == "every node that has reported has room for its images"
+
+
+def test_what_a_registry_asked_to_wait_for_is_said_and_is_no_failure() -> None:
+    limited = ImageReport(state=ImageState.WAITING, reason=PullFailure.RATE_LIMITED, message="left alone: 429")
+    made = plan("a:1", nodes=("n1",), reports={"n1": report("n1", a=limited)}, images=["a:1"])
+    assert made.status is not None
+    assert (made.status["failed"], conditions(made)["Degraded"]) == (0, ("False", "AllPullsSucceed"))
+    ready = next(c for c in made.status["conditions"] if c["type"] == "Ready")
+    assert ready["message"] == "0 of 1 images are on their nodes; a:1 waits on n1: RateLimited: left alone: 429"
+
+
+def test_an_empty_list_of_images_is_told_as_that() -> None:
+    assert conditions(plan(images=[]))["Ready"] == ("True", "NoImages")
+    observed = ObservedCache((), None, ("n1",), {}, (), (), empty_source="tasks")
+    spec = ImageCacheSpec.model_validate({"imagesFrom": "tasks"})
+    empty = plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW)
+    assert conditions(empty)["Ready"] == ("False", "SourceEmpty")
 
 
 def test_objects_of_a_node_that_is_gone_are_deleted() -> None:
@@ -134,6 +162,34 @@ def test_a_holding_pod_that_was_evicted_holds_nothing_and_is_replaced() -> None:
     assert conditions(made)["Ready"] == ("False", "Pulling")
     assert [deletion.uid for deletion in made.delete] == ["evicted"]
     assert [pod["metadata"]["name"] for pod in made.create] == [created["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_kept"),
+    [
+        ({"phase": "Failed", "containerStatuses": [(128, "a"), (0, "b")]}, True),
+        ({"phase": "Succeeded", "containerStatuses": [(0, "a"), (0, "b")]}, True),
+        ({"phase": "Failed", "containerStatuses": [(137, "a"), (0, "b")]}, False),
+        ({"phase": "Failed", "containerStatuses": [(255, "a"), (255, "b")]}, False),
+        ({"phase": "Failed", "reason": "Evicted", "containerStatuses": [(128, "a"), (128, "b")]}, False),
+        ({"phase": "Failed", "reason": "NodeShutdown"}, False),
+    ],
+    ids=["no-shell", "no-sleep", "killed", "node-restarted", "evicted", "never-began"],
+)
+def test_images_without_a_shell_are_held_by_containers_that_do_not_run_and_are_not_tried_again(
+    status: dict[str, Any], is_kept: bool
+) -> None:
+    images = ["a:1", "b:1"]
+    created = plan(*images, nodes=("n1",), images=images, mode="pods").create[0]
+    assert created["spec"]["restartPolicy"] == "Never"
+    ended = [
+        {"name": f"image-{number}", "imageID": digest, "state": {"terminated": {"exitCode": code}}}
+        for number, (code, digest) in enumerate(status.get("containerStatuses", ()))
+    ]
+    pod = {**created, "metadata": {**created["metadata"], "uid": "u"}, "status": {**status, "containerStatuses": ended}}
+    made = plan(*images, nodes=("n1",), images=images, mode="pods", pods=(pod,))
+    assert ([deletion.uid for deletion in made.delete] == []) is is_kept
+    assert (conditions(made)["Ready"] == ("True", "Cached")) is is_kept
 
 
 def test_a_mode_that_was_left_leaves_nothing_behind() -> None:

@@ -81,6 +81,7 @@ def test_pods_that_hold_images_tell_what_their_nodes_hold() -> None:
         ("ImagePullBackOff", "ErrImagePull: dial tcp: connect: connection refused", PullFailure.REGISTRY_UNREACHABLE),
         ("ImagePullBackOff", "ErrImagePull: unexpected status: 429 Too Many Requests", PullFailure.RATE_LIMITED),
         ("InvalidImageName", "couldn't parse image name", PullFailure.NOT_FOUND),
+        ("ErrImagePull", "tls: failed to verify certificate: x509: unknown", PullFailure.CERTIFICATE_UNKNOWN),
     ],
 )
 def test_what_a_holding_pod_cannot_pull_has_the_reason_that_an_agent_would_give(

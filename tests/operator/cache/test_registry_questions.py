@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,6 +14,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
+from sweyard_cluster.pki import issue, make_authority
 from sweyard_operator.cache_agent.cri import RegistryAuth
 from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.registry import Registry, RegistryError
@@ -154,6 +157,22 @@ async def test_a_registry_that_takes_a_question_and_never_answers_is_told_from_o
             await resolve(LyingRegistry(), host=host, timeout_seconds=0.05)
         await gone.wait()
     assert raised.value.reason is PullFailure.TIMEOUT
+
+
+async def test_a_registry_whose_certificate_is_unknown_is_told_as_that(lying: LyingRegistry, tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    issue(tmp_path, "registry", "/CN=registry.test", ["DNS:registry.test"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "registry.crt", tmp_path / "registry.key")
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", lying.handle)
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=context)
+    async with server:
+        with pytest.raises(RegistryError, match="certificate verify failed") as raised:
+            await resolve(lying, host=f"registry.test:{server.port}", password="secret")
+    assert raised.value.reason is PullFailure.CERTIFICATE_UNKNOWN
+    assert lying.passwords == []
 
 
 async def test_a_registry_that_is_not_there_is_unreachable(lying: LyingRegistry) -> None:

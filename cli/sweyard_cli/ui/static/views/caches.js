@@ -25,7 +25,7 @@ function cacheOf(cache) {
     h("h2", {}, cache.name, " ", h("span", { class: "sub" }, `${cache.where} · ${cache.condition}`)),
     h("p", { class: "legend" }, STATES.map((state) => h("span", { class: `tag i-${state}` }, h("i", { "aria-hidden": "true" }), state))),
     cache.nodes.map((node) => nodeOf(node, cache.images)),
-    failureTable("Images that cannot be pulled", cache.failures));
+    failureTable("Images in trouble", cache.failures));
 }
 
 function nodeOf(node, images) {
