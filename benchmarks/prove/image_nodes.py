@@ -25,6 +25,7 @@ from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
 CACHE = "images"
 _SAMPLE_SECONDS = 0.5
 _POLL_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
 AGENT_ROLE = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -96,14 +97,26 @@ class ImageNodes:
         held = [await self.runtime(node).held_images() for node in self.nodes]
         return Counter(sum(image in one for one in held) for image in images)
 
-    async def claims(self) -> dict[str, set[str]]:
-        """By node: images that its report says it holds."""
+    async def claims(self, state: ImageState = ImageState.CACHED) -> dict[str, set[str]]:
+        """By node: images that its report says are in this state there."""
         path, query = f"/api/v1/namespaces/{self.namespace}/configmaps", {"labelSelector": f"{LABEL_CACHE}={self.name}"}
         reports = read_reports((await self.api.request("GET", path, params=query))["items"])
         return {
-            node: {image for image, said in report.images.items() if said.state is ImageState.CACHED}
+            node: {image for image, said in report.images.items() if said.state is state}
             for node, report in reports.items()
         }
+
+    async def restarts(self) -> int:
+        """Of all containers of all pods of the cache."""
+        path, query = f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": f"{LABEL_CACHE}={self.name}"}
+        pods = (await self.api.request("GET", path, params=query))["items"]
+        return sum(status["restartCount"] for pod in pods for status in pod["status"].get("containerStatuses", ()))
+
+    async def until_pulling(self, node: str, seconds: float) -> None:
+        """Until this node's agent says that it pulls. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while not (await self.claims(ImageState.PULLING)).get(node):
+                await asyncio.sleep(_LOOK_SECONDS)
 
     async def kill_agent(self, node: str) -> int:
         """Its processes, by -9: their number."""

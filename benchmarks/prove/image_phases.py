@@ -11,16 +11,16 @@ from benchmarks.prove.lying_registry import Door, Faults
 
 from sweyard_cluster import faults, lifecycle
 
-IMAGES, FAMILIES, COPIES, HELD = 60, 6, 2, 12
+IMAGES, FAMILIES, COPIES, HELD, BARE = 60, 6, 2, 12, 2
 CORRUPT, MISSING = 7, 8
 """Of the first images, by number."""
 ROOM_BYTES = 260 * MIB
 _REFUSED_SECONDS = 8.0
-_UNTIL_KILLED_SECONDS = 4.0
 _DEADLINE_SECONDS = 400.0
 _POLL_SECONDS = 1.0
 _SETTLE_SECONDS = 15.0
-"""containerd looks at its snapshots each ten seconds, an agent that is idle at all it holds."""
+"""containerd looks at its snapshots each ten seconds, an agent that is idle at all it holds, and kubelets start ended
+containers again after ten."""
 _STABLE_SECONDS = 40.0
 """Longer than an agent waits between what it evicts and what it pulls in its place."""
 _NUM_COLLECTED = 5
@@ -38,28 +38,30 @@ class Stage:
         return [f"{self.door.address}/{one.name}" for one in pushed]
 
     async def hold(self, pushed: Sequence[Pushed]) -> dict[str, Any]:
-        """By unprivileged pods, without an agent."""
+        """By unprivileged pods, without an agent: those without a shell, too, and nothing is started again."""
         nodes, images = self.nodes, self.names(pushed)
         holding = ImageNodes(nodes.cluster, nodes.api, nodes.namespace, name="held")
         await holding.make(images=images, copies=COPIES, mode="pods")
         seconds = await holding.until("held by pods", _DEADLINE_SECONDS, cached=len(images), failed=0, nodes=2)
-        count = await self._count(pushed)
+        await asyncio.sleep(_SETTLE_SECONDS)
+        count, restarts = await self._count(pushed), await holding.restarts()
         await holding.delete()
-        return {"held_s": round(seconds, 1), "nodes_by_held_image": count}
+        return {"held_s": round(seconds, 1), "nodes_by_held_image": count, "holder_restarts": restarts}
 
     async def fill(self, pushed: Sequence[Pushed]) -> dict[str, Any]:
         """All at once: a lying registry, an agent that is killed in mid-pull, and a node that joins."""
-        self.door.faults = Faults(
+        faults = Faults(
             refuse_for_seconds=_REFUSED_SECONDS,
             fail_every=4,
             slow_seconds=0.02,
             corrupt=frozenset({pushed[CORRUPT].own_layer}),
             missing=frozenset({"/manifests/" + pushed[MISSING].name.rpartition(":")[2]}),
         )
+        self.door.lie(faults)
         nodes, images = self.nodes, self.names(pushed)
         budget = max((await nodes.used_bytes()).values()) + ROOM_BYTES
         await nodes.edit(images=images, diskBudget=str(budget))
-        await asyncio.sleep(_REFUSED_SECONDS + _UNTIL_KILLED_SECONDS)
+        await nodes.until_pulling("node1", _DEADLINE_SECONDS)
         killed = await nodes.kill_agent("node1")
         await asyncio.to_thread(lifecycle.up, nodes.cluster.tool, nodes.cluster.name, 3)
         nodes.trust(self.door.address)
@@ -106,7 +108,7 @@ class Stage:
         self, old: Sequence[Pushed], new: Sequence[Pushed], foreign: Sequence[Pushed]
     ) -> dict[str, Any]:
         """Other images are wanted; what no agent pulled stays."""
-        self.door.faults = Faults()
+        self.door.lie(Faults())
         nodes, before = self.nodes, await self._count(foreign)
         await nodes.edit(images=self.names(new))
         seconds = await nodes.until("turned over", _DEADLINE_SECONDS, cached=IMAGES, failed=0, nodes=3)

@@ -30,10 +30,12 @@ class Pushed:
     """Digest of the layer that no other image has."""
 
 
-def push_families(registry: str, prefix: str, families: int, images: int, seed: int) -> list[Pushed]:
+def push_families(
+    registry: str, prefix: str, families: int, images: int, seed: int, *, has_shell: bool = True
+) -> list[Pushed]:
     """`images` in `families` of equal size, in an order in which neighbours are of different families."""
     rng = random.Random(seed)
-    programs = read_programs()
+    programs = read_programs() if has_shell else {}
     bases = [_layer(rng, BASE_BYTES, programs) for _ in range(families)]
     for family, base in enumerate(bases):
         _push_blob(registry, f"tasks/{prefix}{family}", base)

@@ -14,12 +14,16 @@ _TIMEOUT_SECONDS = 60.0
 _PASSED_ON = ("Content-Type", "Docker-Content-Digest", "ETag")
 
 
-@dataclass(slots=True)
+_GRACE_SECONDS = 1.0
+"""What a client had sent before the refusal reached it, and whole seconds of a Retry-After."""
+
+
+@dataclass(frozen=True, slots=True)
 class Faults:
     """What the door does, until told otherwise."""
 
     refuse_for_seconds: float = 0.0
-    """429 with Retry-After from the first request on."""
+    """429 with Retry-After, from the first request of these faults on."""
     fail_every: int = 0
     """Every so manieth blob is answered 500."""
     slow_seconds: float = 0.0
@@ -36,19 +40,28 @@ class Door:
     address: str
     faults: Faults = field(default_factory=Faults)
     seen: Counter[str] = field(default_factory=Counter)
-    """refused, failed, corrupted, missed, and bytes."""
-    _opened_at: float | None = None
+    """refused, impatient (of these, of clients told before to stay away), failed, corrupted, missed, and bytes."""
+    _refusing_until: float | None = None
+    _told_at: dict[str, float] = field(default_factory=dict)
     _blobs: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def judge(self, path: str) -> tuple[int, dict[str, str]] | None:
+    def lie(self, faults: Faults) -> None:
+        """From now on so."""
+        with self._lock:
+            self.faults, self._refusing_until = faults, None
+            self._told_at.clear()
+
+    def judge(self, client: str, path: str) -> tuple[int, dict[str, str]] | None:
         """A status and headers instead of the registry's answer."""
         with self._lock:
             now = time.monotonic()
-            self._opened_at = now if self._opened_at is None else self._opened_at
-            left = self._opened_at + self.faults.refuse_for_seconds - now
+            if self._refusing_until is None:
+                self._refusing_until = now + self.faults.refuse_for_seconds
+            left = self._refusing_until - now
             if left > 0.0:
                 self.seen["refused"] += 1
+                self.seen["impatient"] += now > self._told_at.setdefault(client, now) + _GRACE_SECONDS
                 return 429, {"Retry-After": str(int(left) + 1)}
             if any(path.endswith(end) for end in self.faults.missing):
                 self.seen["missed"] += 1
@@ -81,7 +94,7 @@ def lying_door(host: str, port: int, upstream: str) -> Iterator[Door]:
 
         def _pass_on(self, *, with_body: bool) -> None:
             time.sleep(door.faults.slow_seconds)
-            if (verdict := door.judge(self.path)) is not None:
+            if (verdict := door.judge(self.client_address[0], self.path)) is not None:
                 self._answer(verdict[0], verdict[1], b"", 0)
                 return
             connection = http.client.HTTPConnection(upstream, timeout=_TIMEOUT_SECONDS)
