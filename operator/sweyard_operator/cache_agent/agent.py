@@ -177,7 +177,7 @@ class CacheAgent:
         self._failures[image] = Failure(error.reason, told, count, self.clock() + wait)
         if error.reason in (PullFailure.RATE_LIMITED, PullFailure.TIMEOUT):
             # The runtime does not pass on for how long; until we have asked ourselves, none of its images is tried.
-            self.survey.pause(image, wait, error.reason, str(error))
+            self.survey.pause(image, wait, error.reason, told)
 
     async def _evict(self, image: str) -> None:
         log.info("evicting %s: the disk budget has no room for what is needed sooner", image)

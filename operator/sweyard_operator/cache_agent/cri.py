@@ -108,7 +108,8 @@ class CriRuntime:
         try:
             await self._call("ImageService/PullImage", request, cri_pb2.PullImageResponse, timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            raise PullError(classify(error.code(), error.details() or ""), (error.details() or "")[:500]) from error
+            details = error.details() or ""
+            raise PullError(classify(error.code(), details), details) from error
 
     async def remove(self, image: str) -> None:
         """Remove an image; no error if it is gone."""

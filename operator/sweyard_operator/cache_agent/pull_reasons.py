@@ -31,7 +31,7 @@ _REMEDIES: Mapping[PullFailure, str] = {
         '/etc/containerd/certs.d/{host}/hosts.toml (`[host."http://{host}"]`), or give it a certificate'
     ),
 }
-_MAX_CHARACTERS = 500
+_MAX_CHARACTERS, _LEAST_CHARACTERS = 400, 150
 
 
 def reason_in(message: str) -> PullFailure:
@@ -44,6 +44,11 @@ def reason_in(message: str) -> PullFailure:
 
 def explain(image: str, reason: PullFailure, message: str) -> str:
     """What to do first, where that is not plain from the reason; then the runtime's own words, shortened."""
-    remedy = _REMEDIES.get(reason)
-    whole = message if remedy is None else f"{remedy.format(host=registry_host(image))}; {message}"
-    return whole[:_MAX_CHARACTERS]
+    remedy = f"{_REMEDIES[reason].format(host=registry_host(image))}; " if reason in _REMEDIES else ""
+    return remedy + _shorten(message, max(_LEAST_CHARACTERS, _MAX_CHARACTERS - len(remedy)))
+
+
+def _shorten(words: str, most: int) -> str:
+    """Errors are wrapped: what it is about comes first, and the cause last."""
+    head = most // 3
+    return words if len(words) <= most else f"{words[:head]} ... {words[head + 5 - most :]}"

@@ -9,7 +9,7 @@ from sweyard_operator.cache_agent.pull_reasons import explain, reason_in
 from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_HOLDS
 from sweyard_operator.resources import Manifest, annotations_of, labels_of
 
-MAX_FAILURES, MAX_MESSAGE_CHARACTERS = 20, 400
+MAX_FAILURES, MAX_MESSAGE_CHARACTERS = 20, 500
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _COULD_NOT_START = 128
 """Exit code of a container whose program does not exist. Higher ones tell of a signal, or of a node that restarted."""

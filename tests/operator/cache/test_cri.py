@@ -71,6 +71,14 @@ def test_what_only_the_nodes_owner_can_mend_is_told_with_how(reason: PullFailure
     assert explain("r.test:5000/a:1", PullFailure.NOT_FOUND, "no such tag") == "no such tag"
 
 
+def test_of_long_words_the_beginning_and_the_cause_are_left() -> None:
+    words = f"failed to pull r.test/a:1: {'wrapped: ' * 100}unknown authority"
+    told = explain("r.test/a:1", PullFailure.PULL_FAILED, words)
+    assert len(told) == 400
+    assert told.startswith("failed to pull r.test/a:1: ")
+    assert told.endswith("unknown authority")
+
+
 @pytest.mark.parametrize(
     ("short", "full"),
     [
