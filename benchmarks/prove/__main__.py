@@ -81,7 +81,7 @@ def prove_kills() -> None:
 
 
 def prove_faults() -> None:
-    """One fault in each of a dozen runs on a real cluster, a drain, and stories on an API server that lies."""
+    """One fault in each of two dozen runs on a real cluster, a drain, and stories on an API server that lies."""
     _run("benchmarks.prove.faults")
 
 

@@ -45,3 +45,16 @@ def installation(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
     yield made
     made.remove_namespaces()
     uninstall_chart(commands)
+
+
+@pytest.fixture(scope="session")
+def furnished_once(installation: Installation) -> str:
+    """See `furnished`."""
+    return installation.make_namespace_with_cache()
+
+
+@pytest.fixture
+def furnished(installation: Installation, furnished_once: str) -> Iterator[str]:
+    """A namespace that many runs share, one after the other: with the data set, and its images on the node."""
+    yield furnished_once
+    installation.clear(furnished_once)

@@ -2,37 +2,43 @@
 
 import contextlib
 import json
-import os
-import signal
+import re
+import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats
+from tests.e2e.host import Host
+from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
 
+from sweyard_api.constants import API_VERSION
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands
 from sweyard_cli.demo.cluster_files import fetch_run_files
-from sweyard_cluster import lifecycle
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
-DOWN_SECONDS = 10.0
-"""How long a killed daemon is away."""
-OUR_KINDS = (
-    "pods,jobs,services,statefulsets,deployments,daemonsets,networkpolicies,poddisruptionbudgets,leases,"
-    "persistentvolumeclaims,rolloutpools.sweyard.dev,imagecaches.sweyard.dev,trainingruns.sweyard.dev,rolebindings,"
-    "serviceaccounts,configmaps"
-)
-GIVEN = {"serviceaccount/default", "configmap/kube-root-ca.crt", "configmap/gauge"}
-"""What a namespace with our data set holds when nothing runs."""
+_DIGEST = re.compile("@.*$")
+_TAG = re.compile("(:[^:/@]+)?(@.*)?$", re.DOTALL)
+LISTS = {
+    "/api/v1": ("pods", "services", "persistentvolumeclaims", "serviceaccounts", "configmaps"),
+    "/apis/apps/v1": ("statefulsets", "deployments", "daemonsets"),
+    "/apis/batch/v1": ("jobs",),
+    "/apis/networking.k8s.io/v1": ("networkpolicies",),
+    "/apis/policy/v1": ("poddisruptionbudgets",),
+    "/apis/coordination.k8s.io/v1": ("leases",),
+    "/apis/rbac.authorization.k8s.io/v1": ("rolebindings",),
+    "/apis/sweyard.dev/v1alpha1": ("rolloutpools", "imagecaches", "trainingruns"),
+}
+GIVEN = {"serviceaccounts/default", "configmaps/kube-root-ca.crt", "configmaps/gauge"}
+"""What a namespace of ours holds when nothing runs."""
 
 
 class Installation:
-    """Namespaces for runs, and ways to look at them and to break them."""
+    """Namespaces for runs, and ways to look at them and to disturb them."""
 
     def __init__(
         self, cluster: TestCluster, commands: Commands, dataset: Path, trainer_image: str, task_images: dict[str, str]
@@ -42,24 +48,58 @@ class Installation:
         self._dataset = dataset
         self._trainer_image = trainer_image
         self._task_images = task_images
-        self._namespaces: list[str] = []
+        self._late_images: dict[str, str] = {}
+        """What they are copies of."""
+        self._removal = contextlib.ExitStack()
+        self.host = Host(cluster)
 
     @property
     def task_image(self) -> str:
         """One that the cluster has."""
         return next(iter(self._task_images.values()))
 
-    def make_namespace(self) -> str:
-        """One with the data set in it."""
+    def make_namespace(self, task_images: Mapping[str, str] | None = None) -> str:
+        """One with the data set in it, whose images are those that the cluster has unless others are said."""
         name = f"e2e-{uuid.uuid4().hex[:6]}"
         self.kubectl("create", "namespace", name)
-        self._namespaces.append(name)
-        push_dataset(connect(name, str(self._cluster.kubeconfig)), "gauge", self._dataset, self._task_images)
+        self._removal.callback(self.kubectl, "delete", "namespace", name, "--ignore-not-found", "--wait=false")
+        images = self._task_images if task_images is None else task_images
+        push_dataset(connect(name, str(self._cluster.kubeconfig)), "gauge", self._dataset, images)
         return name
 
     def remove_namespaces(self) -> None:
-        for name in self._namespaces:
-            self.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+        self._removal.close()
+
+    def make_namespace_without_images(self) -> str:
+        """One whose tasks name images that the cluster's registry does not have yet."""
+        tag = f"late-{uuid.uuid4().hex[:6]}"
+        late = {repository: _TAG.sub(f":{tag}", image, count=1) for repository, image in self._task_images.items()}
+        self._late_images = {name: self._task_images[repository] for repository, name in late.items()}
+        return self.make_namespace(late)
+
+    def bring_late_images(self) -> None:
+        """Now it has."""
+        plain = ("--src-tls-verify=false", "--dest-tls-verify=false")
+        for name, image in self._late_images.items():
+            command = ["skopeo", "copy", "--quiet", *plain, f"docker://{_DIGEST.sub('', image)}", f"docker://{name}"]
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+    def make_namespace_with_cache(self) -> str:
+        """One with an ImageCache called `shared`, which has put the images of the data set on the node."""
+        name = self.make_namespace()
+        cache = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": "shared", "namespace": name}}
+        self._apply({**cache, "spec": {"images": [*self._task_images.values()]}})
+        self.kubectl("-n", name, "wait", "--for=condition=Ready", "imagecache/shared", "--timeout=300s")
+        return name
+
+    def add_small_volume(self, name: str) -> None:
+        """To a namespace: a claim called `small`, for 64 MB of a file system of its own."""
+        place = str(self._cluster.tool.cache.cluster(self._cluster.name).volumes / f"small-{name}")
+        self.host.in_node("mkdir", "-p", place)
+        self.host.in_node("mount", "-t", "tmpfs", "-o", "size=64m,mode=777", "tmpfs", place)
+        self._removal.callback(self.host.in_node, "umount", "--lazy", place)
+        self._apply(*small_volume(name, place))
+        self._removal.callback(self.kubectl, "delete", "persistentvolume", f"small-{name}", "--wait=false")
 
     def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
         return self._cluster.kubectl(*arguments, input_text=input_text)
@@ -68,16 +108,46 @@ class Installation:
         found: dict[str, Any] = json.loads(self.kubectl("-n", namespace, "get", what, "-o", "json"))
         return found
 
+    def pods(self, namespace: str, component: str) -> list[dict[str, Any]]:
+        """Those of a component, by name."""
+        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=sweyard.dev%2Fcomponent%3D{component}"
+        return list(self._cluster.api.get(path)["items"])
+
+    def uids(self, namespace: str, component: str, prefix: str = "") -> list[str]:
+        """Of a component's pods whose name begins so."""
+        metadata = [pod["metadata"] for pod in self.pods(namespace, component)]
+        return [str(one["uid"]) for one in metadata if one["name"].startswith(prefix)]
+
     def apply_run(self, namespace: str, spec: dict[str, Any]) -> None:
-        run = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}
+        run = {"apiVersion": API_VERSION, "kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}
         self.kubectl("-n", namespace, "apply", "-f", "-", input_text=json.dumps(run))
+
+    def clear(self, namespace: str) -> None:
+        """Of a run that a test left, and of quotas."""
+        self.kubectl("-n", namespace, "delete", "quota", "--all")
+        leftover = ("trainingrun", "r", "--ignore-not-found", "--cascade=foreground", "--timeout=330s")
+        self._cluster.kubectl("-n", namespace, "delete", *leftover, timeout_seconds=360)
 
     def fetch_files(self, namespace: str, output: Path) -> None:
         """What the run wrote on its volume, as the demo fetches it."""
         fetch_run_files(self._commands, namespace, self._trainer_image, "r", output)
 
+    def read_volume(self, namespace: str, claim: str, pattern: str) -> dict[str, str]:
+        """The files of a volume whose path matches, as the node sees them."""
+        claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        volume = self._cluster.api.get(f"{claims}/{claim}")["spec"]["volumeName"]
+        place = self._cluster.api.get(f"/api/v1/persistentvolumes/{volume}")["spec"]["hostPath"]["path"]
+        found = self.host.in_node("find", place, "-type", "f", "-path", f"{place}/{pattern}").splitlines()
+        return {path.removeprefix(f"{place}/"): self.host.in_node("cat", path) for path in sorted(found)}
+
+    def fill_volume(self, namespace: str) -> None:
+        """Nothing goes into its small volume any more."""
+        place = self._cluster.api.get(f"/api/v1/persistentvolumes/small-{namespace}")["spec"]["hostPath"]["path"]
+        self.host.in_node("sh", "-c", f"! cat /dev/zero > {place}/fill")
+
     def status(self, namespace: str) -> dict[str, Any]:
-        return dict(self.get(namespace, "trainingrun/r").get("status") or {})
+        path = f"/apis/sweyard.dev/v1alpha1/namespaces/{namespace}/trainingruns/r"
+        return dict(self._cluster.api.get(path).get("status") or {})
 
     def wait_for_step(self, namespace: str, step: int, deadline_seconds: float) -> None:
         self._wait(namespace, lambda status: int(status.get("step", 0)) >= step, deadline_seconds)
@@ -113,42 +183,7 @@ class Installation:
     def kill(self, namespace: str, component: str, command: str, pod_prefix: str = "") -> None:
         """kill -9 for processes of a component's pods (of those whose name begins so) whose command line holds
         `command`, from outside of the pods."""
-        pods = self.get(namespace, "pods")["items"]
-        mine = [pod for pod in pods if _component(pod) == component]
-        uids = [pod["metadata"]["uid"] for pod in mine if pod["metadata"]["name"].startswith(pod_prefix)]
-        victims = [pid for pid in _processes(command) if any(uid in _cgroup(pid) for uid in uids)]
-        if not victims:
-            raise AssertionError(f"no process {command!r} in {uids}")
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-
-    def kill_daemons(self, *programs: str) -> None:
-        """kill -9 for programs of the cluster itself, such as etcd or kubelet, and start again what is then not there
-        some seconds later, as whoever keeps a node does."""
-        for pid in self._daemons(*programs):
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(DOWN_SECONDS)
-        lifecycle.up(self._cluster.tool, self._cluster.name, 1)
-
-    @contextlib.contextmanager
-    def silent_kubelet(self) -> Iterator[None]:
-        """It says and does nothing meanwhile; its pods go on."""
-        (kubelet,) = self._daemons("kubelet")
-        os.kill(kubelet, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(kubelet, signal.SIGCONT)
-
-    def _daemons(self, *programs: str) -> list[int]:
-        home, found = str(self._cluster.tool.cache.cluster(self._cluster.name).root), []
-        for pid in _processes(home):
-            program = _read(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
-            if Path(program).name in programs:
-                found.append(pid)
-        if not found:
-            raise AssertionError(f"no process of {', '.join(programs)} in {home}")
-        return found
+        self.host.kill(self.uids(namespace, component, pod_prefix), command)
 
     def wait_for_node(self, ready: str) -> None:
         """Until the cluster's node is `True`, `False` or `Unknown`."""
@@ -188,33 +223,12 @@ class Installation:
         self.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(body))
 
     def left_in(self, namespace: str) -> set[str]:
-        """Names of all that is there beside what is always there."""
-        return set(self.kubectl("-n", namespace, "get", OUR_KINDS, "-o", "name").split()) - GIVEN
+        """`kind/name` of all that is there beside what is always there."""
+        paths = [(kind, f"{group}/namespaces/{namespace}/{kind}") for group, kinds in LISTS.items() for kind in kinds]
+        found = {kind: self._cluster.api.get(path)["items"] for kind, path in paths}
+        return {f"{kind}/{item['metadata']['name']}" for kind, items in found.items() for item in items} - GIVEN
 
 
 def _is_hopeless(status: dict[str, Any]) -> bool:
     ended = {entry["type"] for entry in status.get("conditions") or () if entry["status"] == "True"}
     return bool(ended & {"Failed", "InvalidSpec"})
-
-
-def _component(pod: dict[str, Any]) -> str:
-    return str(pod["metadata"].get("labels", {}).get("sweyard.dev/component", ""))
-
-
-def _processes(command: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and command in _read(entry / "cmdline").replace("\0", " "):
-            found.append(int(entry.name))
-    return found
-
-
-def _cgroup(pid: int) -> str:
-    return _read(Path(f"/proc/{pid}/cgroup")).replace("_", "-")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):  # it ended
-        return ""

@@ -1,4 +1,4 @@
-"""Objects that make an API server say no."""
+"""Objects that make an API server say no, and a volume that is soon full."""
 
 from typing import Any
 
@@ -57,3 +57,15 @@ def flow_without_seats() -> list[dict[str, Any]]:
         },
     }
     return [level, schema]
+
+
+def small_volume(namespace: str, place: str) -> list[dict[str, Any]]:
+    """The claim `small` of a namespace, with a directory of the node as its volume."""
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    claim = {"namespace": namespace, "name": "small"}
+    volume = {**common, "capacity": {"storage": "64Mi"}, "hostPath": {"path": place}, "claimRef": claim}
+    wanted = {**common, "volumeName": f"small-{namespace}", "resources": {"requests": {"storage": "64Mi"}}}
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"small-{namespace}"}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim, "spec": wanted},
+    ]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
-from tests.e2e.test_run_on_cluster import SPEC, STEPS
+from tests.e2e.test_fault_matrix import SHORT, STEPS
 
-pytestmark = [pytest.mark.kubelet, pytest.mark.slow]
+pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 GRACE_SECONDS = 300
 RARELY = {"everySteps": 1_000}
@@ -17,10 +17,11 @@ RARELY = {"everySteps": 1_000}
 
 
 def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(
-    installation: Installation, record_property: Callable[[str, object], None]
+    installation: Installation, furnished: str, record_property: Callable[[str, object], None]
 ) -> None:
-    namespace = installation.make_namespace()
-    installation.apply_run(namespace, {**SPEC, "inference": {"engine": "transformers"}, "checkpoint": RARELY})
+    namespace = furnished
+    spec = {**SHORT, "images": {"cacheRef": "shared"}, "inference": {"engine": "transformers"}, "checkpoint": RARELY}
+    installation.apply_run(namespace, spec)
     installation.wait_for_step(namespace, 1, deadline_seconds=600)
     step = installation.status(namespace)["step"]
 
@@ -34,9 +35,11 @@ def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(
     status = installation.wait_for_end(namespace, deadline_seconds=600)
     record_property("restarts", status["restarts"])
     record_property("attempts", status["attempts"])
+    record_property("failure", failure["reason"])
     assert (status["phase"], status["step"]) == ("Succeeded", STEPS)
     assert (status["attempts"], status["restarts"]) == (2, 0)
     assert began_again_at(installation, namespace) >= step
+    installation.kubectl("-n", namespace, "delete", "trainingrun", "r")
 
 
 def wait_for_failure(installation: Installation, namespace: str) -> dict[str, Any]:
@@ -52,9 +55,8 @@ def wait_for_failure(installation: Installation, namespace: str) -> dict[str, An
 
 
 def trainers(installation: Installation, namespace: str, *, attempt: int) -> list[str]:
-    selector = f"sweyard.dev/component=trainer,sweyard.dev/attempt={attempt}"
-    told = installation.kubectl("-n", namespace, "get", "pods", "-l", selector, "-o", "name")
-    return [name.partition("/")[2] for name in told.split()]
+    names = [str(pod["metadata"]["name"]) for pod in installation.pods(namespace, "trainer")]
+    return [name for name in names if name.startswith(f"r-trainer-{attempt}-")]
 
 
 def began_again_at(installation: Installation, namespace: str) -> int:

@@ -8,23 +8,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.clocks import build_clock, wrong_clock
 from tests.e2e.installation import Installation
-from tests.e2e.test_run_on_cluster import SPEC, STEPS, until_gone
+from tests.e2e.test_run_on_cluster import SPEC, until_gone
 
 from sweyard_operator.build.sandbox_pod import KEEP_ALIVE
 
-pytestmark = [pytest.mark.kubelet, pytest.mark.slow]
+pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 DEADLINE_SECONDS = 1_200.0
+STEPS = 3
+TRAINER = "sweyard_trainer --config"
+OPERATOR = ("sweyard-system", "operator", "sweyard_operator")
 SHORT: dict[str, Any] = {
     **SPEC,
+    "steps": STEPS,
     "warmup": {"steps": 5, "batchSize": 8},
+    "rollout": {**SPEC["rollout"], "groupSize": 2, "maxConcurrent": 4},
+    "sandboxes": {"replicas": 4},
+    "restart": {"backoffSeconds": 1},
     "tasks": {"train": {"dataset": "gauge", "split": "train"}},
 }
+"""As little as has steps, attempts and checkpoints: what takes its time is what is disturbed."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,24 @@ class Fault:
     """Further fields of the run."""
     strikes_at_once: bool = False
     """Before the run has begun, not in the middle of it."""
+    prepare: Callable[[Installation, str], str] = lambda _, furnished: furnished
+    """Says in which namespace: the furnished one, unless it must be another."""
+    ends_with: str | None = None
+    """Words of a failure that is the right end, with the last checkpoint kept; None: the run succeeds."""
+
+
+def without_images(installation: Installation, _: str) -> str:
+    return installation.make_namespace_without_images()
+
+
+def with_small_volume(installation: Installation, furnished: str) -> str:
+    installation.add_small_volume(furnished)
+    return furnished
+
+
+def with_another_clock(_: Installation, furnished: str) -> str:
+    build_clock()
+    return furnished
 
 
 def kill(namespace: str | None, component: str, command: str, pod: str = "") -> Callable[[Installation, str], None]:
@@ -45,20 +71,30 @@ def kill(namespace: str | None, component: str, command: str, pod: str = "") -> 
     return lambda installation, own: installation.kill(namespace or own, component, command, pod)
 
 
+def exhaust_memory(component: str, command: str) -> Callable[[Installation, str], None]:
+    """In one of the component's pods."""
+    return lambda installation, own: installation.host.exhaust_memory(installation.uids(own, component), command)
+
+
 def kill_daemons(*programs: str) -> Callable[[Installation, str], None]:
-    return lambda installation, _: installation.kill_daemons(*programs)
+    return lambda installation, _: installation.host.kill_daemons(*programs)
 
 
 def evict_trainer(installation: Installation, namespace: str) -> None:
-    selector = "sweyard.dev/component=trainer"
-    told = installation.kubectl("-n", namespace, "get", "pods", "-l", selector, "-o", "name").split()
-    installation.evict(namespace, told[-1].partition("/")[2])
+    installation.evict(namespace, installation.pods(namespace, "trainer")[-1]["metadata"]["name"])
+
+
+def drain_node(installation: Installation, _: str) -> None:
+    """All pods of the only node are evicted, the operator too, and come back when it may be used again."""
+    drain = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s")
+    installation.kubectl("drain", "node1", *drain)
+    installation.kubectl("uncordon", "node1")
 
 
 def forbid_pods(installation: Installation, namespace: str) -> None:
     """A quota that is full for a while."""
     installation.kubectl("-n", namespace, "create", "quota", "full", "--hard=pods=1")
-    installation.kill(namespace, "trainer", "sweyard_trainer --config")
+    installation.kill(namespace, "trainer", TRAINER)
     installation.wait_for_reason(namespace, "TrainerReady", {"FailedCreate"}, deadline_seconds=120)
     installation.kubectl("-n", namespace, "delete", "quota", "full")
 
@@ -66,7 +102,7 @@ def forbid_pods(installation: Installation, namespace: str) -> None:
 def deny_trainers(installation: Installation, namespace: str) -> None:
     """An admission policy that refuses the next attempt's pods for a while."""
     with installation.denying_pods(namespace, "trainer"):
-        installation.kill(namespace, "trainer", "sweyard_trainer --config")
+        installation.kill(namespace, "trainer", TRAINER)
         installation.wait_for_reason(namespace, "TrainerReady", {"FailedCreate"}, deadline_seconds=120)
 
 
@@ -76,69 +112,140 @@ def miss_secret(installation: Installation, namespace: str) -> None:
     installation.kubectl("-n", namespace, "create", "secret", "generic", "late", "--from-literal=token=x")
 
 
+def miss_image(installation: Installation, namespace: str) -> None:
+    """What the tasks' sandboxes are made of comes late."""
+    installation.wait_for_reason(namespace, "ImagesReady", {"ImagePull"}, deadline_seconds=DEADLINE_SECONDS)
+    installation.bring_late_images()
+
+
 def throttle(installation: Installation, _: str) -> None:
     """429 to whatever a service account asks, for a minute: operator, trainer and controllers."""
     with installation.refusing_service_accounts():
         time.sleep(60)
 
 
+def silence_etcd(installation: Installation, _: str) -> None:
+    """500 to whatever anybody asks, for a minute."""
+    with installation.host.standing_still("etcd"):
+        time.sleep(60)
+    installation.host.heal()
+
+
 def silence_node(installation: Installation, _: str) -> None:
     """NotReady, and back before anything is evicted."""
-    with installation.silent_kubelet():
+    with installation.host.standing_still("kubelet"):
         installation.wait_for_node("Unknown")
     installation.wait_for_node("True")
 
 
+def misset_operator(installation: Installation, namespace: str) -> None:
+    """Its clock is wrong from now on."""
+    own, operator = OPERATOR[0], "deployment/sweyard-operator"
+    patch = json.dumps({"spec": {"template": {"spec": wrong_clock("operator")}}})
+    installation.kubectl("-n", own, "patch", operator, "-p", patch)
+    installation.kubectl("-n", own, "rollout", "status", operator)
+    installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
+    installation.kubectl("-n", own, "rollout", "undo", operator)
+    installation.kubectl("-n", own, "rollout", "status", operator)
+
+
+def deafen_operator(installation: Installation, namespace: str) -> None:
+    """Its watches say nothing any more, for ever, and stay open."""
+    own, component, command = OPERATOR
+    with installation.host.dead_connections(installation.uids(own, component), command):
+        installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
+
+
 FAULTS = {
-    "operator": Fault(kill("sweyard-system", "operator", "sweyard_operator")),
-    "trainer": Fault(kill(None, "trainer", "sweyard_trainer --config"), max_restarts=1),
+    "operator": Fault(kill(*OPERATOR)),
+    "trainer": Fault(kill(None, "trainer", TRAINER), max_restarts=1),
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
     "sandboxes": Fault(kill(None, "sandbox", KEEP_ALIVE)),
+    "kubelet": Fault(kill_daemons("kubelet")),
+    "containerd": Fault(kill_daemons("containerd")),
+    "API server": Fault(kill_daemons("kube-apiserver"), max_restarts=1),
+    "etcd": Fault(kill_daemons("etcd"), max_restarts=1),
+    "node drained": Fault(drain_node),
     "eviction": Fault(evict_trainer),
     "quota": Fault(forbid_pods, max_restarts=1),
-    "admission": Fault(deny_trainers, max_restarts=1),
     "Secret missing": Fault(
         miss_secret,
         spec={"trainer": {"env": [{"name": "LATE", "secret": "late", "key": "token"}]}},
         strikes_at_once=True,
     ),
-    "kubelet": Fault(kill_daemons("kubelet")),
-    "containerd": Fault(kill_daemons("containerd")),
+    "image missing": Fault(miss_image, strikes_at_once=True, prepare=without_images),
+    "volume full": Fault(
+        Installation.fill_volume,
+        spec={"storage": {"claimName": "small"}},
+        prepare=with_small_volume,
+        ends_with="no space left for",
+    ),
+    "trainer out of memory": Fault(
+        exhaust_memory("trainer", TRAINER),
+        max_restarts=1,
+        spec={"trainer": {"resources": {"limits": {"memory": "3Gi"}}}},
+    ),
+    "sandbox out of memory": Fault(exhaust_memory("sandbox", KEEP_ALIVE)),
+    "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
-    "API server": Fault(kill_daemons("kube-apiserver"), max_restarts=1),
     "API server throttles": Fault(throttle, max_restarts=1),
-    "etcd": Fault(kill_daemons("etcd"), max_restarts=1),
+    "etcd silent": Fault(silence_etcd, max_restarts=1),
+    "watches dead": Fault(deafen_operator),
+    "operator's clock ahead": Fault(misset_operator, prepare=with_another_clock),
+    "trainer's clock ahead": Fault(
+        lambda _installation, _namespace: None,
+        spec={"trainer": {"podOverrides": wrong_clock("trainer")}},
+        strikes_at_once=True,
+        prepare=with_another_clock,
+    ),
     "scheduler and controllers": Fault(kill_daemons("kube-scheduler", "kube-controller-manager")),
     "engine": Fault(kill(None, "engine", "vllm"), engine="vllm"),
     "gateway": Fault(kill(None, "gateway", "sweyard_trainer.gateway"), max_restarts=1, engine="vllm"),
+    "engine out of memory": Fault(
+        exhaust_memory("engine", "vllm"),
+        engine="vllm",
+        spec={"inference": {"engine": "vllm", "resources": {"limits": {"memory": "8Gi"}}}},
+    ),
 }
+"""In the order in which a user meets them."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_run_ends_as_if_undisturbed_by(
-    name: str, installation: Installation, tmp_path: Path, record_property: Callable[[str, object], None]
+    name: str, installation: Installation, furnished: str, record_property: Callable[[str, object], None]
 ) -> None:
-    fault, namespace = FAULTS[name], installation.make_namespace()
-    installation.apply_run(namespace, {**SHORT, "inference": {"engine": fault.engine}, **fault.spec})
+    fault = FAULTS[name]
+    namespace = fault.prepare(installation, furnished)
+    given = installation.left_in(namespace)
+    images = {"images": {"cacheRef": "shared"}} if namespace == furnished else {}
+    installation.apply_run(namespace, {**SHORT, **images, "inference": {"engine": fault.engine}, **fault.spec})
     if not fault.strikes_at_once:
         installation.wait_for_step(namespace, 1, deadline_seconds=DEADLINE_SECONDS)
     fault.strike(installation, namespace)
     status = installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
     record_property("restarts", status["restarts"])
     record_property("attempts", status["attempts"])
+    record_property("failure", status.get("lastFailure", {}).get("reason", ""))
+    if fault.ends_with is not None:
+        record_property("outcome", "failed as it must")
 
-    assert (status["phase"], status["step"]) == ("Succeeded", STEPS)
     assert status["restarts"] <= fault.max_restarts
-    installation.fetch_files(namespace, tmp_path)
-    assert steps_in(tmp_path) == {step: 1 for step in range(1, STEPS + 1)}
+    claim = fault.spec.get("storage", {}).get("claimName", "r")
+    if fault.ends_with is None:
+        assert (status["phase"], status["step"]) == ("Succeeded", STEPS), status
+        assert steps_in(installation, namespace, claim) == {step: 1 for step in range(1, STEPS + 1)}
+    else:
+        assert status["phase"] == "Failed"
+        assert any(fault.ends_with in one["message"] for one in status["conditions"] if one["type"] == "Failed"), status
+        assert installation.read_volume(namespace, claim, "checkpoints/step-*/COMPLETE")
     installation.kubectl("-n", namespace, "delete", "trainingrun", "r")
-    until_gone(installation, namespace, None)
+    until_gone(installation, namespace, None, given)
 
 
-def steps_in(output: Path) -> dict[int, int]:
+def steps_in(installation: Installation, namespace: str, claim: str) -> dict[int, int]:
     """How often the figures of each optimizer step were kept."""
-    lines = (output / "metrics" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    (metrics,) = installation.read_volume(namespace, claim, "metrics/metrics.jsonl").values()
+    rows = [json.loads(line) for line in metrics.splitlines()]
     return dict(Counter(int(row["step"]) for row in rows if "rollout/reward_mean" in row))

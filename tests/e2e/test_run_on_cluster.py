@@ -1,6 +1,7 @@
 """A TrainingRun from apply to Succeeded, through kill -9 of operator and trainer, to a deletion that leaves nothing."""
 
 import time
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
     installation.fetch_files(namespace, tmp_path)
     check_report(tmp_path)
     # The run is over and holds nothing that costs: its volume and its logs are left to be read.
-    until_gone(installation, namespace, {"pod", "statefulset", "deployment", "daemonset", "rolloutpool", "lease"})
+    until_gone(installation, namespace, {"pods", "statefulsets", "deployments", "daemonsets", "rolloutpools", "leases"})
     assert installation.get(namespace, "jobs")["items"]
 
     installation.kubectl("-n", namespace, "delete", "trainingrun", "r")
@@ -70,10 +71,13 @@ def check_report(output: Path) -> None:
     assert "gauge" in (output / REPORT_FILE).read_text()
 
 
-def until_gone(installation: Installation, namespace: str, kinds: set[str] | None) -> None:
-    """Wait until nothing of `kinds` (None: of anything) is left in the namespace, finished trainers aside."""
+def until_gone(
+    installation: Installation, namespace: str, kinds: set[str] | None, given: Set[str] = frozenset()
+) -> None:
+    """Wait until nothing of `kinds` (None: of anything) is left in the namespace but what was `given`, finished
+    trainers aside."""
     give_up_at = time.monotonic() + 60
-    while left := remaining(installation, namespace, kinds):
+    while left := remaining(installation, namespace, kinds) - given:
         assert time.monotonic() < give_up_at, left
         time.sleep(1)
 
@@ -82,5 +86,5 @@ def remaining(installation: Installation, namespace: str, kinds: set[str] | None
     left = installation.left_in(namespace)
     if kinds is None:
         return left
-    wanted = {name for name in left if name.partition("/")[0].partition(".")[0] in kinds}
-    return {name for name in wanted if not name.startswith("pod/r-trainer-")}
+    wanted = {name for name in left if name.partition("/")[0] in kinds}
+    return {name for name in wanted if not name.startswith("pods/r-trainer-")}
