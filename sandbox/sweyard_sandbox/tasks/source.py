@@ -10,24 +10,18 @@ import tarfile
 import tomllib
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.parser import HeaderParser
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sweyard_sandbox.errors import SweyardError
 
-IGNORED_FOLDERS = (
-    "*.egg-info",
-    "__pycache__",
-    ".git",
-    ".hg",
-    ".venv",
-    "venv",
-    ".tox",
-    ".pytest_cache",
-    "build",
-    "dist",
-)
+LEFTOVERS = ("*.egg-info", "__pycache__", ".git", ".hg", ".venv", ".tox", ".pytest_cache")
+"""Folders that tools leave in a tree, wherever they are."""
+LEFTOVERS_AT_TOP = ("build", "dist", "venv")
+"""The same beside the project's own files; deeper, and where Python can import them, they are sources."""
 
 
 class SourceError(SweyardError, ValueError):
@@ -96,7 +90,7 @@ def _copy_all(repository: Path, tree: Path) -> None:
     if tree.resolve().is_relative_to(repository.resolve()):
         raise SourceError(f"repository {repository} holds the cache, {tree.parent.parent}: move one out of the other")
     try:
-        shutil.copytree(repository, tree, ignore=shutil.ignore_patterns(*IGNORED_FOLDERS))
+        shutil.copytree(repository, tree, ignore=_leftovers_below(repository))
     except shutil.Error as error:  # (from, to, why) of each file
         path, _, reason = error.args[0][0]
         raise SourceError(f"repository {repository}: {path} cannot be copied: {reason}") from error
@@ -149,14 +143,33 @@ def _unpack(archive: Path, tree: Path) -> None:
         raise SourceError(
             f"{archive} is damaged, or no source archive; it is removed, and the next call fetches it again"
         ) from error
-    for pattern in IGNORED_FOLDERS:
-        for path in list(top.rglob(pattern)):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.name == ".git":  # of a submodule: git would take its folder for a repository
-                path.unlink(missing_ok=True)
+    _remove_leftovers(top)
     top.rename(tree)
     unpacked.rmdir()
+
+
+def _remove_leftovers(top: Path) -> None:
+    for folder, _, files in os.walk(top):
+        here = Path(folder)
+        if _is_leftover(here, top):
+            shutil.rmtree(here)
+        elif ".git" in files:  # of a submodule: git would take its folder for a repository
+            (here / ".git").unlink()
+
+
+def _leftovers_below(top: Path) -> Callable[[str, list[str]], list[str]]:
+    """For shutil.copytree."""
+
+    def among(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if (path := Path(folder, name)).is_dir() and _is_leftover(path, top)]
+
+    return among
+
+
+def _is_leftover(folder: Path, top: Path) -> bool:
+    if folder.parent == top and folder.name in LEFTOVERS_AT_TOP:
+        return not (folder / "__init__.py").exists()
+    return any(fnmatchcase(folder.name, pattern) for pattern in LEFTOVERS)
 
 
 _UNUSABLE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError)

@@ -60,16 +60,46 @@ def test_an_archive_that_is_cut_off_leaves_no_half_of_a_tree(tmp_path: Path) -> 
     assert not (tmp_path / "cache" / "sources" / "six-1.0").exists()
 
 
-def test_the_mark_of_a_submodule_and_files_named_like_ignored_folders_do_no_harm(tmp_path: Path) -> None:
+TREE = {
+    "dist": True,  # a program of this name
+    "build/lib/six.py": False,
+    "venv/bin/python": False,
+    "six.egg-info/PKG-INFO": False,
+    "src/six.egg-info/PKG-INFO": False,
+    "src/build/__init__.py": True,
+    "src/six/dist/wheel.py": True,
+    "tests/build/build/sample.py": True,
+    "tests/__pycache__/test_six.pyc": False,
+}
+"""File -> whether it is source."""
+PACKAGES_AT_TOP = {"build/__init__.py": True, "build/env.py": True, "dist/build-1.0.tar.gz": False}
+
+
+@pytest.mark.parametrize("files", [TREE, PACKAGES_AT_TOP], ids=["modules below", "packages at the top"])
+def test_folders_that_tools_leave_are_no_sources_and_packages_of_their_names_are(
+    tmp_path: Path, files: dict[str, bool]
+) -> None:
     tree = tmp_path / "six-1.0"
-    (tree / "tests" / "build" / "build").mkdir(parents=True)
+    for name in files:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("")
+    with tarfile.open(tmp_path / "six.tar.gz", "w:gz") as tar:
+        tar.add(tree, "six-1.0")
+    archive_of(tmp_path / "cache", (tmp_path / "six.tar.gz").read_bytes())
+    roots = [fetch_package("six==1.0", tmp_path / "cache").root, copy_repository(tree, tmp_path / "other").root]
+    found = [sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()) for root in roots]
+    assert found == [sorted(name for name, is_source in files.items() if is_source)] * 2
+
+
+def test_the_mark_of_a_submodule_does_no_harm(tmp_path: Path) -> None:
+    tree = tmp_path / "six-1.0"
+    (tree / "tests").mkdir(parents=True)
     (tree / "tests" / ".git").write_text("gitdir: ../.git/modules/tests\n")
-    (tree / "dist").write_text("#!/bin/sh\n")
     with tarfile.open(tmp_path / "six.tar.gz", "w:gz") as tar:
         tar.add(tree, "six-1.0")
     archive_of(tmp_path / "cache", (tmp_path / "six.tar.gz").read_bytes())
     root = fetch_package("six==1.0", tmp_path / "cache").root
-    assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["dist", "tests"]
+    assert [path.name for path in root.rglob("*")] == ["tests"]
 
 
 def test_a_repository_that_git_does_not_read_is_told_in_gits_words(tmp_path: Path) -> None:
