@@ -25,16 +25,16 @@ def report(
             "--output",
             "-o",
             metavar="FILE",
-            help="Default: DIR/report.html.",
+            help="Default: DIR/report.html. One that ends in .md is Markdown.",
             show_default=False,
             parser=page_file,
         ),
     ] = None,
 ) -> None:
     """Write a page with the figures, curves and some attempts of a run; the curve also as a PNG beside it."""
-    from sweyard_cli.report.write import CURVE_FILE, REPORT_FILE, write_report
+    from sweyard_cli.report.write import CURVE_FILE, MARKDOWN, REPORT_FILE, write_report
 
     page = output or directory / REPORT_FILE
     curve = page.with_name(CURVE_FILE) if output is None else page.with_suffix(".png")
     write_report(directory, page, curve)
-    typer.echo(f"{page} (open it in a browser)\n{curve}")
+    typer.echo(f"{page}{'' if page.suffix == MARKDOWN else ' (open it in a browser)'}\n{curve}")

@@ -18,30 +18,55 @@ from sweyard_cli.results.run_results import MAX_STEPS_READ, RunResults
 
 def render_page(results: RunResults) -> str:
     """The report of a run, finished or not."""
+    template = report_templates(autoescape=True).get_template("page.html.j2")
+    return template.render(
+        **told_of(results),
+        charts=charts_of(results),
+        is_sampled=len(results.steps) >= MAX_STEPS_READ,
+        style=files("sweyard_cli.report").joinpath("page.css").read_text(encoding="utf-8"),
+    )
+
+
+def report_templates(*, autoescape: bool) -> Environment:
+    """Those beside this module."""
     environment = Environment(
         loader=PackageLoader("sweyard_cli.report", "."),
-        autoescape=True,
+        autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(percent=percent, interval=interval)
+    environment.globals.update(percent=percent, detail=detail_of)
+    return environment
+
+
+def told_of(results: RunResults) -> dict[str, Any]:
+    """What every form of the report tells, as values for its template."""
     sources = list(dict.fromkeys(figure.source for e in results.evaluations for figure in e.sources))
-    return environment.get_template("page.html.j2").render(
-        name=visible(results.name),
-        state=state_of(results),
-        facts=list(facts_of(results.config)),
-        sources=sources,
-        evaluations=[(e.title, _by_source(e.sources, sources)) for e in results.evaluations],
-        repositories=results.evaluations[-1].by_repository if results.evaluations else [],
-        last_evaluation=results.evaluations[-1].title if results.evaluations else "",
-        charts=charts_of(results),
-        chapters=read_chapters(choose_attempts(results)),
-        config=shown_config(results.config, without_cluster=results.is_local),
-        is_local=results.is_local,
-        is_sampled=len(results.steps) >= MAX_STEPS_READ,
-        style=files("sweyard_cli.report").joinpath("page.css").read_text(encoding="utf-8"),
-    )
+    return {
+        "name": visible(results.name),
+        "state": state_of(results),
+        "facts": list(facts_of(results.config)),
+        "sources": sources,
+        "evaluations": [(e.title, _by_source(e.sources, sources)) for e in results.evaluations],
+        "repositories": results.evaluations[-1].by_repository if results.evaluations else [],
+        "last_evaluation": results.evaluations[-1].title if results.evaluations else "",
+        "chapters": read_chapters(choose_attempts(results)),
+        "config": shown_config(results.config, without_cluster=results.is_local),
+        "is_local": results.is_local,
+    }
+
+
+def detail_of(figure: SourceFigure) -> str:
+    """What there is to say of a share of solved attempts."""
+    parts = [
+        f"{figure.solved} of {figure.attempts}, {interval(figure.low, figure.high)}",
+        *(f"{name} {percent(value)}" for name, value in figure.of_several),
+        f"without best@k: {figure.unverified}" if figure.unverified else "",
+        f"{figure.infra_failures} lost to infrastructure" if figure.infra_failures else "",
+        f"{figure.set_aside} tasks set aside: {figure.set_aside_cause}" if figure.set_aside else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _by_source(figures: tuple[SourceFigure, ...], sources: list[str]) -> list[SourceFigure | None]:

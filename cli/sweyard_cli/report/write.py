@@ -1,20 +1,30 @@
 """Writing what a run leaves for people."""
 
+import os
 from pathlib import Path
 
 from sweyard_cli.report.curve import draw_curve
+from sweyard_cli.report.markdown import render_markdown
 from sweyard_cli.report.page import render_page
 from sweyard_cli.results.run_results import RunResults, read_results
 
 REPORT_FILE = "report.html"
 CURVE_FILE = "curve.png"
+MARKDOWN = ".md"
 
 
 def write_report(directory: Path, page: Path | None = None, curve: Path | None = None) -> RunResults:
-    """Report and curve of the run in `directory`, by default into it. Raises UserError where no run is."""
+    """Report and curve of the run in `directory`, by default into it. Raises UserError where no run is.
+
+    A page whose name ends in .md is Markdown.
+    """
     results = read_results(directory)
-    text = render_page(results)
+    page, curve = page or directory / REPORT_FILE, curve or directory / CURVE_FILE
+    if page.suffix == MARKDOWN:
+        text = render_markdown(results, os.path.relpath(curve, page.parent))
+    else:
+        text = render_page(results)
     # A model may emit half of a surrogate pair, which UTF-8 cannot carry.
-    (page or directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="replace")
-    draw_curve(results, curve or directory / CURVE_FILE)
+    page.write_text(text, encoding="utf-8", errors="replace")
+    draw_curve(results, curve)
     return results
