@@ -6,10 +6,12 @@ to encode a hundred thousand would take longer than all that is measured. The la
 
 - `first_view_s`: from asking for the page to the list of runs; `blank_s`: the same for an answer of three bytes
 - `list_100k_s`: from asking for the list of all attempts to its first rows, nothing of it read before;
-  `list_100k_cpu_s`, `search_100k_cpu_s`: what of that and the next is this process's processor time, which other work
-  on the machine changes little
-- `search_100k_s`: a word that no attempt holds, so that every transcript, patch and log is read; `plain_search_s`: the
-  same by reading the columns into Python and asking each text, from a tenth of the files
+  `list_100k_cpu_s`, and so below: what of that is this process's processor time, which other work on the machine
+  changes little
+- `search_100k_s`: words that no attempt holds, nor the characters that they are of, so that nothing need be read
+- `scan_100k_s`: numbers that no attempt has in this order, so that every transcript, patch and log is read;
+  `plain_search_s`: the same by reading the columns into Python and asking each text, from a tenth of the files
+- `first_match_s`: to the first rows of a search that all attempts match
 - `pool_512_fps`, `pool_5000_fps`: frames a second while a tenth of that many squares change in each; `dom_512_fps`: the
   same 512 as elements of their own
 """
@@ -23,6 +25,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +44,9 @@ from sweyard_trainer.rollouts.schema import SCHEMA
 from sweyard_trainer.rollouts.sealed import write_parquet
 
 ABSENT = "no such words anywhere"
+SCATTERED = "99999 99999 99999"
+"""Any three characters of it are in most attempts."""
+COMMON = "package-"
 RUN = "run"
 _TENTH = 10
 _SCRIPT = Path(__file__).with_name("ui_frames.js")
@@ -103,11 +109,11 @@ async def measure(address: str, attempts: int) -> dict[str, float]:
         first, _ = await time_until(page, f"{address}/", "document.querySelector('tbody tr')")
         rows = "document.querySelectorAll('.sizer .row').length > 5"
         listed, listed_cpu = await time_until(page, f"{address}/#/runs/_/{RUN}/attempts", rows)
-        searched, searched_cpu = await time_until(
-            page,
-            f"{address}/#/runs/_/{RUN}/attempts?text={ABSENT.replace(' ', '%20')}",
-            f"document.querySelector('.sub')?.textContent.startsWith('0 of {attempts:,}')",
-        )
+        none = f"document.querySelector('.sub')?.textContent.startsWith('0 of {attempts:,}')"
+        search = f"{address}/#/runs/_/{RUN}/attempts?text="
+        searched, searched_cpu = await time_until(page, search + quote(ABSENT), none)
+        first_match, _ = await time_until(page, search + quote(COMMON), rows)
+        scanned, scanned_cpu = await time_until(page, search + quote(SCATTERED), none)
         await page.ask(_SCRIPT.read_text(encoding="utf-8"))
         frames = {
             "pool_512_fps": await page.ask("pageFrames(512)"),
@@ -124,6 +130,9 @@ async def measure(address: str, attempts: int) -> dict[str, float]:
         "list_100k_cpu_s": round(listed_cpu, 2),
         "search_100k_s": round(searched, 2),
         "search_100k_cpu_s": round(searched_cpu, 2),
+        "first_match_s": round(first_match, 2),
+        "scan_100k_s": round(scanned, 2),
+        "scan_100k_cpu_s": round(scanned_cpu, 2),
         **{name: round(value, 1) for name, value in frames.items()},
     }
 
@@ -146,7 +155,7 @@ def search_plainly(rollouts: Path) -> float:
         for batch in iterate_batches(path, columns):
             for row in decode_plain(batch, columns):
                 texts = [row["patch"], row["grading_log"], *(message["content"] for message in row["transcript"])]
-                assert not any(ABSENT in text.lower() for text in texts)
+                assert not any(SCATTERED in text.lower() for text in texts)
     return (time.perf_counter() - began) * len(find_files(rollouts)) / len(paths)
 
 

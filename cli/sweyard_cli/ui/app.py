@@ -84,16 +84,20 @@ def answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
 
 
 def list_attempts(files: RunFiles, request: Request, search: TextSearch) -> dict[str, Any]:
-    """A page of a run's attempts, how many there are in all, and what one may ask for."""
+    """A page of a run's attempts, how many there are in all, and what one may ask for.
+
+    A search that takes long answers with what it has; who asks again hears more, until all is `searched`.
+    """
     query = Query.parse(request.query_params)
     everything = files.index.table()
-    found = query.select(everything)
+    found, searched = query.select(everything), 1.0
     if query.text:
-        found = search.among(found, files.index.paths(), query.text)
+        found, searched = search.among(found, files.index.paths(), query.text)
     counts = found["outcome"].value_counts().to_pylist()
     return {
         "rows": query.page(found),
         "count": found.num_rows,
+        "searched": searched,
         "of": everything.num_rows,
         "outcomes": {entry["values"]: entry["counts"] for entry in counts},
         "labels": list(files.index.paths()),

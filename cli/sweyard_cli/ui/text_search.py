@@ -1,8 +1,10 @@
-"""Which attempts hold a text: every transcript, patch and grading log is read, none of it is kept."""
+"""Which attempts hold a text: transcripts, patches and grading logs are read, newest first; none of it is kept."""
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,53 +13,70 @@ from sweyard_cli.ui.attempt_index import LABEL
 from sweyard_cli.ui.file_stamp import Stamp, file_stamp
 from sweyard_trainer.rollouts.reading import iterate_batches
 from sweyard_trainer.rollouts.surrogates import escape
+from sweyard_trainer.rollouts.trigrams import SEARCHED, texts_of
 
-_COLUMNS = ("attempt_id", "transcript", "patch", "grading_log", "infra_reason")
-_PLAIN = ("attempt_id", "patch", "grading_log", "infra_reason")
-_MOST_REMEMBERED = 2_000
-"""Files times texts: what one typed before is often looked for again."""
+ANSWER_SECONDS = 0.3
+_MOST_TEXTS = 16
+"""That are remembered: what one typed before is often looked for again."""
+_InFile = tuple[Stamp | None, pa.Array]
+
+
+class Found(NamedTuple):
+    """What is known so far."""
+
+    attempts: pa.Table
+    searched: float
+    """Share of the files; 1 when all is known."""
 
 
 class TextSearch:
     """Remembers what it found in files that do not change. For several threads."""
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[Path, Stamp | None, str], pa.Array] = {}
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, dict[Path, _InFile]] = {}
         self._lock = threading.Lock()
 
-    def among(self, table: pa.Table, paths: Mapping[str, Path], text: str) -> pa.Table:
-        """The attempts of `table` in which `text` occurs. Capitals count if `text` has any. Raises RolloutFormatError.
+    def among(self, table: pa.Table, paths: Mapping[str, Path], text: str, *, seconds: float = ANSWER_SECONDS) -> Found:
+        """The attempts of `table` in which `text` occurs, and how far it came; asked again it goes on from there.
 
-        Only the files at `paths`, by label, that hold one of them are read.
+        Capitals count if `text` has any. Only the files at `paths`, by label, that hold one of them are read, one at
+        least. Raises RolloutFormatError.
         """
+        late = self._clock() + seconds
         labels = set(table[LABEL].unique().to_pylist())
-        found = [self._in_file(path, escape(text)) for label, path in paths.items() if label in labels]
-        ids = pa.concat_arrays(found) if found else pa.array([], pa.string())
-        return table.filter(pc.is_in(table["attempt_id"], ids))
+        files = [paths[label] for label in reversed(list(paths)) if label in labels]
+        known, found, has_read = self._of_text(text), [], False
+        for path in files:
+            stamp = file_stamp(path)
+            if path not in known or known[path][0] != stamp:
+                if has_read and self._clock() >= late:
+                    break
+                known[path] = (stamp, _ids_in(path, escape(text)))
+                has_read = True
+            found.append(known[path][1])
+        ids = pa.concat_arrays([*found, pa.array([], pa.string())])
+        return Found(table.filter(pc.is_in(table["attempt_id"], ids)), len(found) / len(files) if files else 1.0)
 
-    def _in_file(self, path: Path, text: str) -> pa.Array:
-        key = (path, file_stamp(path), text)
+    def _of_text(self, text: str) -> dict[Path, _InFile]:
         with self._lock:
-            known = self._found.get(key)
-        if known is not None:
+            known = self._known.pop(text, {})
+            while len(self._known) >= _MOST_TEXTS:
+                self._known.pop(next(iter(self._known)))
+            self._known[text] = known
             return known
-        found = [batch["attempt_id"].filter(_holds(batch, text)) for batch in iterate_batches(path, _COLUMNS)]
-        ids = pa.concat_arrays(found) if found else pa.array([], pa.string())
-        with self._lock:
-            while len(self._found) >= _MOST_REMEMBERED:
-                self._found.pop(next(iter(self._found)))
-            self._found[key] = ids
-        return ids
+
+
+def _ids_in(path: Path, text: str) -> pa.Array:
+    found = [batch["attempt_id"].filter(_holds(batch, text)) for batch in iterate_batches(path, SEARCHED, holding=text)]
+    return pa.concat_arrays([*found, pa.array([], pa.string())])
 
 
 def _holds(batch: pa.RecordBatch, text: str) -> pa.Array:
     ignore_case = text == text.lower()
-    masks = [pc.match_substring(batch[name], text, ignore_case=ignore_case) for name in _PLAIN]
-    transcript = batch["transcript"]
-    said = pc.match_substring(pc.list_flatten(transcript).field("content"), text, ignore_case=ignore_case)
-    rows = pc.list_parent_indices(transcript).filter(said).unique()
-    masks.append(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), rows.cast(pa.int64())))
-    found = masks[0]
-    for mask in masks[1:]:
+    *masks, said = (pc.match_substring(texts, text, ignore_case=ignore_case) for texts in texts_of(batch))
+    rows = pc.list_parent_indices(batch["transcript"]).filter(said).unique()
+    found = pc.is_in(pa.array(range(batch.num_rows), pa.int64()), rows.cast(pa.int64()))
+    for mask in masks:
         found = pc.or_(found, mask)
     return found

@@ -11,6 +11,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.rollouts.codec import decode, decode_plain
 from sweyard_trainer.rollouts.files import JOURNAL, label_of_attempt
 from sweyard_trainer.rollouts.schema import SCHEMA, VERSION, VERSION_KEY
+from sweyard_trainer.rollouts.trigrams import may_hold
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -67,9 +68,13 @@ def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches(iterate_batches(path, columns), schema)
 
 
-def iterate_batches(path: Path, columns: Sequence[str] = tuple(SCHEMA.names)) -> Iterator[pa.RecordBatch]:
-    """A few attempts at a time. Raises RolloutFormatError."""
-    return _journal_batches(path, columns) if path.suffix == JOURNAL else _sealed_batches(path, columns)
+def iterate_batches(
+    path: Path, columns: Sequence[str] = tuple(SCHEMA.names), *, holding: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """A few attempts at a time, but for those that are known to have no text `holding`. Raises RolloutFormatError."""
+    if path.suffix == JOURNAL:
+        return _journal_batches(path, columns)
+    return _sealed_batches(path, columns, holding)
 
 
 def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -88,9 +93,12 @@ def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
             yield batch.select(list(columns))
 
 
-def _sealed_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _sealed_batches(path: Path, columns: Sequence[str], holding: str) -> Iterator[pa.RecordBatch]:
     with _open_sealed(path, path) as file:
+        told = file.metadata.metadata
         for number in range(file.num_row_groups):
+            if not may_hold(told, number, holding):
+                continue
             yield from _read_row_group(path, file, number, columns).to_batches()
 
 

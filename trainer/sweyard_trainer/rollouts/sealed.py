@@ -1,7 +1,7 @@
 """The Parquet file of a step or an evaluation that is over, written whole: it is there, with all its rows, or not."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from sweyard_trainer.rollouts.codec import encode
 from sweyard_trainer.rollouts.files import SEALED
 from sweyard_trainer.rollouts.schema import SCHEMA
+from sweyard_trainer.rollouts.trigrams import trigram_metadata
 from sweyard_trainer.trajectory import Trajectory
 
 ROW_GROUP_BYTES = 16 << 20
@@ -51,16 +52,22 @@ def _placed(row: pa.RecordBatch, place: tuple[int, int] | None) -> pa.RecordBatc
 def write_parquet(file: IO[bytes], rows: Iterable[pa.RecordBatch]) -> None:
     """A row group is written when it is large enough, so that memory does not grow with the number of rows."""
     with pq.ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=DICTIONARY_COLUMNS) as writer:
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
-        for row in rows:
-            held.append(row)
-            held_bytes += row.nbytes
-            if held_bytes >= ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(held, SCHEMA))
-                held, held_bytes = [], 0
-        if held:
-            writer.write_table(pa.Table.from_batches(held, SCHEMA))
+        for number, group in enumerate(_row_groups(rows)):
+            writer.write_table(pa.Table.from_batches(group, SCHEMA))
+            writer.add_key_value_metadata(trigram_metadata(number, group))
+
+
+def _row_groups(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for row in rows:
+        held.append(row)
+        held_bytes += row.nbytes
+        if held_bytes >= ROW_GROUP_BYTES:
+            yield held
+            held, held_bytes = [], 0
+    if held:
+        yield held
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,7 +1,7 @@
 // The attempts of a run: filtered, sorted, searched. Only rows that are seen are asked for.
 
 import { ask, runPath } from "/static/api.js";
-import { EVERY_OUTCOME, h, number, outcomeTag, put } from "/static/dom.js";
+import { EVERY_OUTCOME, h, number, outcomeTag, percent, put } from "/static/dom.js";
 import { runTabs } from "/static/views/run.js";
 import { runAddress } from "/static/views/runs.js";
 import { attemptAddress, labelName } from "/static/views/wave.js";
@@ -16,6 +16,7 @@ export function attemptsView({ parts: [where, name], parameters }) {
   const asked = { text: "", outcome: "", label: "", reward: "", task: "", group: "", sort: "", ...parameters };
   let pages = new Map();
   let total = 0;
+  let isSearching = false;
   let chosen = 0;
   let round = new AbortController();
 
@@ -51,16 +52,20 @@ export function attemptsView({ parts: [where, name], parameters }) {
     if (pages.has(number)) return;
     pages.set(number, []);
     const own = pages;
-    const answer = await ask(`${runPath(run)}/attempts`, { ...asked, offset: number * PAGE, limit: PAGE }, round.signal);
-    if (own !== pages) return;
-    pages.set(number, answer.rows);
-    total = answer.count;
-    drawHead(answer);
-    draw();
+    for (let searched = 0; searched < 1;) { // a search that takes long tells what it has
+      const answer = await ask(`${runPath(run)}/attempts`, { ...asked, offset: number * PAGE, limit: PAGE }, round.signal);
+      if (own !== pages) return;
+      pages.set(number, answer.rows);
+      ({ count: total, searched } = answer);
+      isSearching = searched < 1;
+      drawHead(answer);
+      draw();
+    }
   }
 
   function drawHead(answer) {
-    note.textContent = answer.count === answer.of ? `${answer.of.toLocaleString("en")} attempts` : `${answer.count.toLocaleString("en")} of ${answer.of.toLocaleString("en")} attempts`;
+    const [found, all] = [answer.count, answer.of].map((count) => count.toLocaleString("en"));
+    note.textContent = answer.searched < 1 ? `${found} so far, ${percent(answer.searched)} searched` : found === all ? `${all} attempts` : `${found} of ${all} attempts`;
     const wanted = asked.outcome.split(",").filter(Boolean);
     const known = EVERY_OUTCOME.filter((outcome) => outcome in answer.outcomes || wanted.includes(outcome));
     put(outcomes, known.map((outcome) => {
@@ -88,7 +93,7 @@ export function attemptsView({ parts: [where, name], parameters }) {
       if (row) rows.push(line(row, i));
     }
     const isFocused = sizer.contains(document.activeElement);
-    put(sizer, total ? rows : h("p", { class: "empty" }, "No such attempts."));
+    put(sizer, total ? rows : h("p", { class: "empty" }, isSearching ? "Searching…" : "No such attempts."));
     if (isFocused) focus();
   }
 

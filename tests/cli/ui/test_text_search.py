@@ -1,0 +1,45 @@
+"""A search that tells what it has found so far."""
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from tests.cli.conftest import attempt, write_attempts
+
+from sweyard_cli.ui.attempt_index import AttemptIndex
+from sweyard_cli.ui.text_search import Found, TextSearch
+
+MakeRun = Callable[..., Path]
+STEPS = {f"step-00000{step}": [attempt(label=str(step), patch="+found")] for step in (1, 2, 3)}
+
+
+def ids(found: Found) -> list[str]:
+    return sorted(found.attempts["attempt_id"].to_pylist())
+
+
+def test_whoever_asks_again_hears_more_the_newest_first(make_run: MakeRun) -> None:
+    index = AttemptIndex(make_run(attempts=STEPS) / "rollouts")
+    seconds = count()
+    search = TextSearch(clock=lambda: float(next(seconds)))
+    told = [search.among(index.table(), index.paths(), "found", seconds=0.5) for _ in STEPS]
+    assert [ids(found) for found in told] == [["3/t1/0"], ["2/t1/0", "3/t1/0"], ["1/t1/0", "2/t1/0", "3/t1/0"]]
+    assert [round(found.searched, 2) for found in told] == [0.33, 0.67, 1.0]
+
+
+def test_a_file_is_searched_again_once_it_has_changed(make_run: MakeRun) -> None:
+    rollouts = make_run(attempts=STEPS) / "rollouts"
+    index, search = AttemptIndex(rollouts), TextSearch()
+    assert len(ids(search.among(index.table(), index.paths(), "found"))) == 3
+    path = rollouts / "step-000002.parquet"
+    write_attempts(path, [attempt(label="2", patch="+other")])
+    os.utime(path, (0, 0))
+    assert ids(search.among(index.table(), index.paths(), "found")) == ["1/t1/0", "3/t1/0"]
+
+
+def test_only_files_of_the_attempts_that_are_asked_for_are_read(make_run: MakeRun) -> None:
+    rollouts = make_run(attempts=STEPS) / "rollouts"
+    index = AttemptIndex(rollouts)
+    table, paths = index.table(), index.paths()
+    (rollouts / "step-000003.parquet").unlink()
+    assert ids(TextSearch().among(table.slice(0, 2), paths, "found")) == ["1/t1/0", "2/t1/0"]
