@@ -41,6 +41,9 @@ class MetricsSink(Protocol):
         ...
 
 
+METRICS_FILE = Path("metrics", "metrics.jsonl")
+
+
 class JsonlSink:
     """One JSON object a line: phase, step, time, and the figures."""
 
@@ -127,7 +130,8 @@ class Metrics:
         self, storage: Path, logging: Logging, run_id: str, *, keep_rows: int, step: int, warmup_step: int
     ) -> None:
         """Go on after these steps, of which and of what came before `keep_rows` rows tell. Raises UnsupportedError."""
-        directory = storage / "metrics"
+        path = storage / METRICS_FILE
+        directory = path.parent
         directory.mkdir(parents=True, exist_ok=True)
         self._sinks: list[MetricsSink] = []
         if logging.wandb is not None:  # first, since it alone may be refused
@@ -135,7 +139,7 @@ class Metrics:
         if logging.tensorboard:
             first_step = step + 1 if keep_rows else 0
             self._sinks.append(TensorBoardSink(directory / "tensorboard", first_step, warmup_step + 1))
-        self._jsonl = JsonlSink(directory / "metrics.jsonl", keep_rows)
+        self._jsonl = JsonlSink(path, keep_rows)
         self._sinks.append(self._jsonl)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubernetes import client
 
-from sweyard_api.constants import CONFIG_KEY, GROUP, LABEL_RUN, VERSION, config_map_name
+from sweyard_api.constants import CONFIG_KEY, GROUP, VERSION, config_map_name
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_api.kinds import IMAGE_CACHE, ROLLOUT_POOL, TRAINING_RUN, Kind
 from sweyard_api.yaml_text import load_document
@@ -64,14 +64,13 @@ class ClusterView:
         return [self._line(run) for run in self._runs().values()]
 
     def run(self, where: str, name: str) -> Answer:
-        """State of one run, what it is of, and when its trainer was started again. Raises NotThereError."""
+        """State of one run, and what it is of. Raises NotThereError."""
         run = _find(self._runs(), TRAINING_RUN, where, name)
         config = self._config(where, name)
         return {
             **self._line(run),
             "facts": list(facts_of(config)),
             "config": shown_config(config, without_cluster=False),
-            "begun_at": self._starts(where, name),
         }
 
     def pools(self) -> list[Answer]:
@@ -128,13 +127,6 @@ class ClusterView:
                 raise
         config = load_document((found.data or {}).get(CONFIG_KEY, ""))
         return config if isinstance(config, dict) else {}
-
-    def _starts(self, where: str, name: str) -> list[str]:
-        """RFC 3339 times of the trainer's Jobs that are still there, in order."""
-        batch = client.BatchV1Api(self._connection.api_client)
-        with told_plainly(f"Jobs of {where}/{name} cannot be listed"):
-            jobs = batch.list_namespaced_job(where, label_selector=f"{LABEL_RUN}={name}").items
-        return sorted(job.metadata.creation_timestamp.isoformat() for job in jobs)
 
     def _watch(self, pool: Mapping[str, Any]) -> PodWatch:
         key = (pool["metadata"]["namespace"], pool["metadata"]["name"])

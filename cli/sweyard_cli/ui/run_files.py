@@ -13,6 +13,7 @@ from sweyard_cli.ui.attempt_index import AttemptIndex
 from sweyard_cli.ui.figures import figures_of, spark_of
 from sweyard_cli.ui.file_stamp import Stamp, file_stamp
 from sweyard_cli.view.local_source import LocalRunSource
+from sweyard_trainer.restarts import RESTARTS_FILE
 from sweyard_trainer.rollouts.files import ROLLOUTS
 
 METRICS_FILE = Path("metrics", "metrics.jsonl")
@@ -36,9 +37,11 @@ class RunFiles:
         snapshot = asdict(LocalRunSource(self.name, self.directory).snapshot())
         progress = read_json(self.directory / PROGRESS_FILE)
         summary = read_json(self.directory / "summary.json")
+        restarts = self.restart_steps()
         return {
             **snapshot,
-            "restarts": int(progress.get("attempt", 0)),
+            "restarts": len(restarts),
+            "restart_steps": restarts,
             "weight_version": progress.get("weightVersion"),
             "updated_at": progress.get("updatedAt"),
             "mode": summary.get("mode") or self.config().get("mode"),
@@ -49,6 +52,11 @@ class RunFiles:
     def spark(self) -> list[float]:
         """The mean reward so far, in few points."""
         return spark_of(self.rows())
+
+    def restart_steps(self) -> list[int]:
+        """After how many steps its process began anew, each time."""
+        path = self.directory / RESTARTS_FILE
+        return [int(row["step"]) for row in iterate_json_lines(path)] if path.exists() else []
 
     def config(self) -> Mapping[str, Any]:
         """The resolved config; empty where a cluster keeps it in a ConfigMap."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sweyard_cli.errors import UserError
@@ -42,7 +41,7 @@ class Sources:
         files_there = self._here().get(name)
         if files_there is None:
             return {**state, "has_files": False}
-        return {**state, "restart_steps": steps_before(files_there.rows(), state["begun_at"][1:])}
+        return {**state, "restart_steps": files_there.restart_steps()}
 
     def files(self, where: str, name: str) -> RunFiles:
         """What a run wrote. Raises NotThereError."""
@@ -90,12 +89,6 @@ class Sources:
         except UserError as error:
             state = {"phase": "Damaged", "message": str(error)}
         return {"where": HERE, "name": name, **state}
-
-
-def steps_before(rows: Sequence[Mapping[str, Any]], times: Sequence[str]) -> list[int]:
-    """The last step that had ended at each of `times` (RFC 3339)."""
-    ended = [(datetime.fromisoformat(row["time"]), int(row["step"])) for row in rows if row.get("time")]
-    return [max((step for at, step in ended if at <= datetime.fromisoformat(time)), default=0) for time in times]
 
 
 def topics_of(before: Mapping[str, object], after: Mapping[str, object]) -> Sequence[str]:

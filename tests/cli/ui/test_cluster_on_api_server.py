@@ -94,7 +94,7 @@ def test_a_run_is_shown_and_is_stopped_and_goes_on(connection: Connection, make:
     view = ClusterView(connection, None, clock=lambda: 0.0)
     [line] = [line for line in view.runs() if line["where"] == connection.namespace]
     assert (line["name"], line["phase"], line["restarts"], line["spark"]) == ("tiny", "Pending", 0, [])
-    assert view.run(connection.namespace, "tiny")["begun_at"] == []
+    assert view.run(connection.namespace, "tiny")["name"] == "tiny"
     assert [set_suspended(connection, "tiny", suspended=wanted) for wanted in (True, True, False)] == [
         True,
         False,

@@ -1,6 +1,7 @@
 """Directories and a cluster as one: whose files are whose, and where a trainer began anew."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from sweyard_cli.ui.directories import Directories
 from sweyard_cli.ui.not_there import NotThereError
 from sweyard_cli.ui.recent import Recent
 from sweyard_cli.ui.sources import Sources
+from sweyard_trainer.restarts import record_restart
 
 MakeRun = Callable[..., Path]
 
@@ -19,8 +21,8 @@ MakeRun = Callable[..., Path]
 class FakeCluster:
     """One run, with what a ClusterView says of it."""
 
-    def __init__(self, name: str, begun_at: list[str]) -> None:
-        self._line = {"where": "team", "name": name, "phase": "Running", "spark": [1.0], "begun_at": begun_at}
+    def __init__(self, name: str) -> None:
+        self._line = {"where": "team", "name": name, "phase": "Running", "spark": [1.0]}
 
     def runs(self) -> list[dict[str, Any]]:
         return [self._line]
@@ -32,14 +34,14 @@ class FakeCluster:
         return {"run team/run": "7"}
 
 
-def sources_of(make_run: MakeRun, name: str, begun_at: list[str]) -> Sources:
-    times = ["2026-01-01T10:00:00.000+00:00", "2026-01-01T11:00:00.000+00:00"]
-    rows = [{**step_row(step, 0.5), "time": time} for step, time in enumerate(times, 1)]
-    return Sources(Directories(make_run(rows=rows)), cast(ClusterView, FakeCluster(name, begun_at)))
+def sources_of(make_run: MakeRun, name: str) -> Sources:
+    run = make_run(rows=[step_row(step, 0.5) for step in (1, 2)])
+    record_restart(run, 1, datetime(2026, 1, 1, tzinfo=UTC))
+    return Sources(Directories(run), cast(ClusterView, FakeCluster(name)))
 
 
 def test_a_run_with_a_volume_is_one_run_and_its_restarts_have_steps(make_run: MakeRun) -> None:
-    sources = sources_of(make_run, "run", ["2026-01-01T09:00:00+00:00", "2026-01-01T10:30:00+00:00"])
+    sources = sources_of(make_run, "run")
     [line] = sources.runs()
     assert (line["where"], line["spark"]) == ("team", [0.5, 0.5])
     assert sources.run("team", "run")["restart_steps"] == [1]
@@ -48,9 +50,10 @@ def test_a_run_with_a_volume_is_one_run_and_its_restarts_have_steps(make_run: Ma
 
 
 def test_a_run_without_a_volume_has_no_files_and_hides_none_of_this_machine(make_run: MakeRun) -> None:
-    sources = sources_of(make_run, "other", [])
+    sources = sources_of(make_run, "other")
     assert [(line["where"], line["name"]) for line in sources.runs()] == [("team", "other"), ("_", "run")]
     assert sources.run("team", "other")["has_files"] is False
+    assert [sources.run("_", "run")[name] for name in ("restarts", "restart_steps")] == [1, [1]]
     with pytest.raises(NotThereError, match="its volume is not mounted"):
         sources.files("team", "other")
 

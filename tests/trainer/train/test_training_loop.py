@@ -9,6 +9,7 @@ import pytest
 
 from sweyard_trainer.errors import StoppedError
 from sweyard_trainer.phases.policy import NoSignalError
+from sweyard_trainer.restarts import RESTARTS_FILE
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollouts.reading import read_attempts
@@ -158,8 +159,10 @@ async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
     with pytest.raises(StoppedError, match="after step 3"):
         await loop.run()
     assert "checkpoint step-3" in world.events
+    assert not (world.storage / RESTARTS_FILE).exists()
     again = make_life(world)
     await TrainingLoop(again.run).run()
+    assert [json.loads(line)["step"] for line in (world.storage / RESTARTS_FILE).read_text().splitlines()] == [3]
     assert again.learner.weights == weights
     assert drawn_tasks(world.storage) == drawn_tasks(reference.storage)
 

@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.errors import EnginesGoneError, WeightSyncError
 from sweyard_trainer.loop_state import LoopState
-from sweyard_trainer.metrics import Metrics
+from sweyard_trainer.metrics import METRICS_FILE, Metrics
 from sweyard_trainer.parts import Run
+from sweyard_trainer.restarts import record_restart
 from sweyard_trainer.rollout.plan import TaskCursor
 from sweyard_trainer.rollout.rules import make_backlog
 from sweyard_trainer.stopping import Stop
@@ -67,6 +69,8 @@ class Life:
             if self.state.backlog:  # a version without one left nothing under way
                 self.backlog.restore(self.state.backlog, held)
         run, state = self.run, self.state
+        if (run.storage / METRICS_FILE).exists():
+            record_restart(run.storage, state.step, datetime.now(UTC))
         self._metrics = Metrics(
             run.storage,
             self.spec.logging,
