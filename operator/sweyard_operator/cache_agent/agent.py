@@ -194,7 +194,7 @@ class CacheAgent:
             images=(*assignment.images, *brought),
             pulling=frozenset(self._pulls).union(plan.pulls),
             failures=self._failures,
-            refused={image: refusal for image in assignment.images if (refusal := self.survey.refusal(image))},
+            troubles={image: trouble for image in assignment.images if (trouble := self.survey.trouble(image))},
             no_room=plan.no_room,
             manifests=self.survey.manifests,
         )

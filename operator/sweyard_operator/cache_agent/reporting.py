@@ -9,7 +9,7 @@ from sweyard_operator.cache_agent.plan import NodeState
 from sweyard_operator.cache_agent.protocol import Assignment, ImageReport, ImageState, NodeReport, PullFailure
 from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.shared_layers import family_layers, shorten
-from sweyard_operator.cache_agent.survey import Refusal
+from sweyard_operator.cache_agent.survey import Trouble
 
 _NO_ROOM = (
     "the node's disk budget, which the images of other pods count against too, has no room for it; raise diskBudget, "
@@ -35,15 +35,15 @@ def make_report(
     images: Iterable[str],
     pulling: Set[str],
     failures: Mapping[str, Failure],
-    refused: Mapping[str, Refusal],
+    troubles: Mapping[str, Trouble],
     no_room: Set[str],
     manifests: Mapping[str, Manifest],
 ) -> NodeReport:
-    """One node's report; `images` are those to speak of, `refused` those whose registry is left alone for now."""
+    """One node's report; `images` are those to speak of, `troubles` what they wait for."""
     own = set(state.pulled)
     said = {
         image: _held_report(image, state, own, manifests)
-        or _missing_report(image, pulling, failures, refused.get(image), no_room, manifests)
+        or _missing_report(image, pulling, failures, troubles.get(image), no_room, manifests)
         for image in images
     }
     return NodeReport(
@@ -89,7 +89,7 @@ def _missing_report(
     image: str,
     pulling: Set[str],
     failures: Mapping[str, Failure],
-    refusal: Refusal | None,
+    trouble: Trouble | None,
     no_room: Set[str],
     manifests: Mapping[str, Manifest],
 ) -> ImageReport:
@@ -103,9 +103,9 @@ def _missing_report(
     if image in no_room:
         reason = PullFailure.DISK_BUDGET
         return ImageReport(state=ImageState.FAILED, reason=reason, message=_NO_ROOM, num_bytes=num_bytes)
-    if refusal is not None:
-        message = f"its registry is left alone for as long as it asks: {refusal.message}"
-        return ImageReport(state=ImageState.WAITING, reason=refusal.reason, message=message, num_bytes=num_bytes)
+    if trouble is not None:
+        reason, message = trouble.reason, trouble.message
+        return ImageReport(state=ImageState.WAITING, reason=reason, message=message, num_bytes=num_bytes)
     return ImageReport(state=ImageState.WAITING, num_bytes=num_bytes)
 
 

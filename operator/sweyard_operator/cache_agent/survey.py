@@ -31,8 +31,8 @@ class Resolver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a registry is left alone, and until when."""
+class Trouble:
+    """What a registry's images wait for, and until when at least."""
 
     until: float
     reason: PullFailure
@@ -48,8 +48,8 @@ class Survey:
     manifests: dict[str, Manifest] = field(default_factory=dict)
     _asked_at: dict[str, float] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[Manifest]] = field(default_factory=dict)
-    _pauses: dict[str, Refusal] = field(default_factory=dict)
-    _silent_until: dict[str, float] = field(default_factory=dict)
+    _pauses: dict[str, Trouble] = field(default_factory=dict)
+    _silences: dict[str, Trouble] = field(default_factory=dict)
 
     def advance(self, images: Iterable[str], known: Iterable[str]) -> None:
         """Take in answers; ask about `images`, the first ones first; forget all but these and those `known`."""
@@ -77,6 +77,7 @@ class Survey:
             task = self._asking.pop(image)
             error = task.exception()
             if error is None:
+                self._silences.pop(registry_host(image), None)
                 self.manifests[image] = task.result()
             elif isinstance(error, RegistryError):
                 self._hear_no(image, error)
@@ -88,28 +89,33 @@ class Survey:
         if error.pause_seconds is not None:
             self._asked_at.pop(image, None)
             self.pause(image, error.pause_seconds, error.reason, str(error))
+        self._silences.pop(registry_host(image), None)
         if error.reason is PullFailure.TIMEOUT:
-            self._silent_until[registry_host(image)] = self.clock() + _RETRY_SECONDS
+            message = f"its registry does not answer, so one pull at a time is tried: {error}"
+            self._silences[registry_host(image)] = Trouble(self.clock() + _RETRY_SECONDS, error.reason, message)
 
     def pause(self, image: str, seconds: float, reason: PullFailure, message: str) -> None:
         """Leave the registry of `image` alone, for what it said."""
         host, until = registry_host(image), self.clock() + seconds
         before = self._pauses.get(host)
         if before is None or before.until < until:
-            self._pauses[host] = Refusal(until, reason, message)
+            told = f"its registry is left alone for as long as it asks: {message}"
+            self._pauses[host] = Trouble(until, reason, told)
 
-    def refusal(self, image: str) -> Refusal | None:
-        """Why its registry is left alone now."""
-        found = self._pauses.get(registry_host(image))
-        return found if found is not None and found.until > self.clock() else None
+    def trouble(self, image: str) -> Trouble | None:
+        """Why it waits for its registry; of one that did not answer until it has."""
+        host = registry_host(image)
+        return self._pauses[host] if self.is_paused(image) else self._silences.get(host)
 
     def is_paused(self, image: str) -> bool:
         """Its registry wants to be left alone."""
-        return self.refusal(image) is not None
+        found = self._pauses.get(registry_host(image))
+        return found is not None and found.until > self.clock()
 
     def is_silent(self, host: str) -> bool:
         """It did not answer lately."""
-        return self._silent_until.get(host, 0.0) > self.clock()
+        found = self._silences.get(host)
+        return found is not None and found.until > self.clock()
 
     def is_answered(self, image: str) -> bool:
         """Asked, and answered: one way or the other; or there is no hope of an answer."""

@@ -52,4 +52,7 @@ def _assigned(observed: ObservedCache, reports: Mapping[str, NodeReport], node: 
 
 
 def _held(report: NodeReport) -> tuple[str, ...]:
-    return tuple(image for image, said in report.images.items() if said.state is ImageState.CACHED)
+    """What is being pulled too: no agent breaks off a pull, so elsewhere it would be there twice."""
+    return tuple(
+        image for image, said in report.images.items() if said.state in (ImageState.CACHED, ImageState.PULLING)
+    )

@@ -31,9 +31,14 @@ async def test_a_registry_that_never_answers_holds_up_no_other() -> None:
     node = FakeNode(Assignment(images=(*silent, "r.test/b:1", "r.test/c:1"), max_parallel_pulls=3), slow=set(silent))
     node.manifests = dict.fromkeys(silent, RegistryError(PullFailure.TIMEOUT, "no answer"))
     agent = node.agent()
-    await passes(agent, 6)
+    said = await passes(agent, 6)
     assert node.pulls == [silent[0], "r.test/b:1", "r.test/c:1"]
     assert len([image for image in node.asked if image in silent]) == AT_ONCE
+    waiting = said.images[silent[1]]
+    assert (waiting.state, waiting.reason) == (ImageState.WAITING, PullFailure.TIMEOUT)
+    assert waiting.message == "its registry does not answer, so one pull at a time is tried: no answer"
+    node.now, node.manifests = 61.0, dict.fromkeys(silent, manifest("1", x=10))
+    assert (await passes(agent, 3)).images[silent[1]].reason is None, "it answers again"
     await agent.close()
 
 

@@ -253,6 +253,17 @@ def test_what_nodes_were_told_and_hold_stays_where_it_is() -> None:
     assert 2 <= len(placed["n3"]) <= 3, "only what was above the bound"
 
 
+def test_what_is_being_pulled_is_not_told_to_others() -> None:
+    pulling = ImageReport(state=ImageState.PULLING)
+    reports = {"n1": NodeReport(node="n1", images={f"i{number}:1": pulling for number in range(4, 9)})}
+    told = {"n1": Assignment(images=tuple(f"i{number}:1" for number in range(9)), max_parallel_pulls=6)}
+    observed = ObservedCache(told["n1"].images, None, ("n1", "n2"), reports, (), (), told=told)
+    spec = ImageCacheSpec(images=list(observed.images), copies=1)
+    made = assignments(plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW))
+    assert set(reports["n1"].images) <= set(made["c-n1-assignment"].images)
+    assert len(made["c-n2-assignment"].images) == 4
+
+
 @pytest.mark.parametrize(
     ("asked", "disk", "budget"),
     [("1Gi", None, 2**30), (None, 100 * 2**30, 75 * 2**30), ("90Gi", 100 * 2**30, 75 * 2**30), (None, None, None)],
