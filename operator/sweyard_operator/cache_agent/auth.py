@@ -32,12 +32,12 @@ def read_pull_secrets(directory: Path) -> dict[str, RegistryAuth]:
             host = server.removeprefix("https://").removeprefix("http://").partition("/")[0]
             # Docker Hub's config key is a URL of its old index; image names say docker.io.
             host = "docker.io" if host == "index.docker.io" else host
-            found[host] = _entry_auth(host, entry)
+            found[host] = _entry_auth(entry)
     return found
 
 
-def _entry_auth(host: str, entry: dict[str, str]) -> RegistryAuth:
+def _entry_auth(entry: dict[str, str]) -> RegistryAuth:
     if "auth" in entry:
         username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
-        return RegistryAuth(host, username, password)
-    return RegistryAuth(host, entry.get("username", ""), entry.get("password", ""))
+        return RegistryAuth(username, password)
+    return RegistryAuth(entry.get("username", ""), entry.get("password", ""))

@@ -25,7 +25,6 @@ class PullError(Exception):
 class RegistryAuth:
     """Credentials for one registry host."""
 
-    server: str
     username: str
     password: str
 
@@ -102,9 +101,9 @@ class CriRuntime:
         """Bring an image to the node. Raises PullError."""
         request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image))
         if auth is not None:
-            request.auth.CopyFrom(
-                cri_pb2.AuthConfig(username=auth.username, password=auth.password, server_address=auth.server)
-            )
+            # Without its address, as kubelets send it: containerd, which compares that with the host that it asks (for
+            # docker.io another), would else drop the password in silence.
+            request.auth.CopyFrom(cri_pb2.AuthConfig(username=auth.username, password=auth.password))
         try:
             await self._call("ImageService/PullImage", request, cri_pb2.PullImageResponse, timeout_seconds)
         except grpc.aio.AioRpcError as error:

@@ -1,12 +1,49 @@
 """What the container runtime says, in our terms."""
 
+from pathlib import Path
+
 import grpc
 import pytest
 
-from sweyard_operator.cache_agent.cri import classify, digest_of
+from sweyard_operator.cache_agent import cri_pb2
+from sweyard_operator.cache_agent.cri import CriRuntime, RegistryAuth, classify, digest_of
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.pull_reasons import explain
+
+
+class Pulls(grpc.GenericRpcHandler):
+    """A runtime that keeps what it is asked to pull."""
+
+    def __init__(self) -> None:
+        self.requests: list[cri_pb2.PullImageRequest] = []
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        async def pull(request: cri_pb2.PullImageRequest, context: object) -> cri_pb2.PullImageResponse:
+            self.requests.append(request)
+            return cri_pb2.PullImageResponse()
+
+        assert details.method == "/runtime.v1.ImageService/PullImage"
+        return grpc.unary_unary_rpc_method_handler(
+            pull,
+            request_deserializer=cri_pb2.PullImageRequest.FromString,
+            response_serializer=cri_pb2.PullImageResponse.SerializeToString,
+        )
+
+
+async def test_a_password_goes_to_the_runtime_as_kubelets_send_it(tmp_path: Path) -> None:
+    pulls, server = Pulls(), grpc.aio.server()
+    server.add_generic_rpc_handlers((pulls,))
+    server.add_insecure_port(f"unix://{tmp_path}/cri.sock")
+    await server.start()
+    runtime = CriRuntime.connect(f"{tmp_path}/cri.sock")
+    await runtime.pull("10.0.0.1:5000/a:1", RegistryAuth("me", "secret"), timeout_seconds=5.0)
+    await runtime.pull("10.0.0.1:5000/b:1", None, timeout_seconds=5.0)
+    await runtime.close()
+    await server.stop(None)
+    told = [(one.image.image, one.auth.username, one.auth.password) for one in pulls.requests]
+    assert told == [("10.0.0.1:5000/a:1", "me", "secret"), ("10.0.0.1:5000/b:1", "", "")]
+    assert pulls.requests[0].auth.server_address == "", "containerd drops a password that has the address of another"
 
 
 def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository() -> None:

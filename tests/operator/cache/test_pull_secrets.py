@@ -28,7 +28,7 @@ def mount(directory: Path, name: str, auths: dict[str, dict[str, str]]) -> None:
 )
 def test_a_server_is_found_by_the_host_of_image_names(server: str, host: str, tmp_path: Path) -> None:
     mount(tmp_path, "secret-0", {server: {"auth": ENCODED}})
-    assert PullSecrets(tmp_path).find(host) == RegistryAuth(host, "me", "secret:with:colons")
+    assert PullSecrets(tmp_path).find(host) == RegistryAuth("me", "secret:with:colons")
     assert PullSecrets(tmp_path).find("other.test") is None
 
 
@@ -37,4 +37,4 @@ def test_a_password_that_was_replaced_counts_from_then_on(tmp_path: Path) -> Non
     assert secrets.find("r.test") is None
     for password in ("first", "second"):
         mount(tmp_path, "secret-0", {"r.test": {"username": "me", "password": password}})
-        assert secrets.find("r.test") == RegistryAuth("r.test", "me", password)
+        assert secrets.find("r.test") == RegistryAuth("me", password)

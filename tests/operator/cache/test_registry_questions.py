@@ -77,7 +77,7 @@ async def resolve(
     lying: LyingRegistry, image: str = "a:1", host: str = "", password: str = "", timeout_seconds: float = 20.0
 ) -> Any:
     where = host or lying.address
-    found = {where: RegistryAuth(where, "me", password)} if password else {}
+    found = {where: RegistryAuth("me", password)} if password else {}
     connector = aiohttp.TCPConnector(resolver=ThisMachine())
     async with aiohttp.ClientSession(connector=connector) as session:
         return await Registry(session, found.get, timeout_seconds=timeout_seconds).resolve(f"{where}/{image}")
