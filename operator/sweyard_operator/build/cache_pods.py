@@ -22,13 +22,14 @@ IMAGES_PER_POD = 16
 
 
 def build_holding_pods(cache: Manifest, spec: ImageCacheSpec, node: str, images: Sequence[str]) -> list[dict[str, Any]]:
-    """Pods for one node, each named by what it holds, so that a changed share makes other pods."""
+    """Pods for one node, each named by what it holds and pulls with, so that what changes makes other pods."""
     chunks = [tuple(images[i : i + IMAGES_PER_POD]) for i in range(0, len(images), IMAGES_PER_POD)]
     return [_build_pod(cache, spec, node, chunk) for chunk in chunks]
 
 
 def _build_pod(cache: Manifest, spec: ImageCacheSpec, node: str, images: tuple[str, ...]) -> dict[str, Any]:
-    digest = blake2b("\0".join([node, *images]).encode(), digest_size=6).hexdigest()
+    said = [node, *images, "", *spec.pull_secrets]
+    digest = blake2b("\0".join(said).encode(), digest_size=6).hexdigest()
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -22,7 +22,7 @@ ROLE_REPORT = "report"
 LABEL_ROLE = "sweyard.dev/cache-role"
 """On a ConfigMap of a cache: assignment or report."""
 LABEL_HOLDS = "sweyard.dev/cache-node"
-"""On a holding pod of mode `pods`: hash of its node and images."""
+"""On a holding pod of mode `pods`: hash of its node, images and pull secrets."""
 ANNOTATION_NODE = "sweyard.dev/node"
 """Of an assignment and of a holding pod: the node that it is for."""
 _PARSED = 8_192

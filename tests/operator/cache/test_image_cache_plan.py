@@ -147,6 +147,14 @@ def test_mode_pods_holds_images_without_privilege_and_reads_its_pods() -> None:
     assert made.delete == ()
 
 
+def test_another_pull_secret_makes_other_holding_pods() -> None:
+    before = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods").create[0]
+    live = {**before, "metadata": {**before["metadata"], "uid": "old"}}
+    made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", pullSecrets=["mine"], pods=(live,))
+    assert [deletion.uid for deletion in made.delete] == ["old"]
+    assert made.create[0]["spec"]["imagePullSecrets"] == [{"name": "mine"}]
+
+
 def test_mode_pods_says_that_it_watches_no_disk() -> None:
     assert conditions(plan("a:1", images=["a:1"], mode="pods"))["DiskPressure"] == ("Unknown", "NotWatched")
 
