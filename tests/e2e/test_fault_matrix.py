@@ -26,9 +26,9 @@ OPERATOR = ("sweyard-system", "operator", "sweyard_operator")
 SHORT: dict[str, Any] = {
     **SPEC,
     "steps": STEPS,
-    "warmup": {"steps": 5, "batchSize": 8},
-    "rollout": {**SPEC["rollout"], "groupSize": 2, "maxConcurrent": 4},
-    "sandboxes": {"replicas": 4},
+    "warmup": {"steps": 1, "batchSize": 8},
+    "rollout": {**SPEC["rollout"], "groupsPerStep": 1, "groupSize": 2, "maxConcurrent": 2},
+    "sandboxes": {"replicas": 8},
     "restart": {"backoffSeconds": 1},
     "tasks": {"train": {"dataset": "gauge", "split": "train"}},
 }
