@@ -41,9 +41,20 @@ class Demand:
         self._writing = asyncio.Lock()
 
     async def announce(self, images: Sequence[str]) -> None:
-        """Replace what was announced, with one write. Raises ApiError, UnreachableError."""
+        """Replace what was announced, with one write; what could not be written is tried again by `keep`.
+
+        Raises ApiError for a refusal.
+        """
         self._announced = list(images)
-        await self._write()
+        try:
+            await self._write()
+        except UnreachableError:
+            self._changed.set()
+        except ApiError as error:
+            # Without the demand the Lease, which it hangs on, is gone: the holder will hear that by itself.
+            if not error.is_passing and error.status != 404:
+                raise
+            self._changed.set()
 
     def begin_waiting(self, images: Sequence[str]) -> None:
         """Claims of `images` found no free sandbox."""

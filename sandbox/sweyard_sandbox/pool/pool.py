@@ -92,6 +92,11 @@ class Pool:
         return pool
 
     @property
+    def stopped(self) -> InfrastructureError | None:
+        """Why nothing can be had of this client any more."""
+        return self._claims.queue.stopped
+
+    @property
     def num_lost_races(self) -> int:
         """Claims that another holder won."""
         return self._claims.num_lost_races
@@ -158,7 +163,10 @@ class Pool:
         await self._claims.release(pod)
 
     async def announce(self, images: Sequence[str]) -> None:
-        """Say which images the next attempts want, in order of need; replaces the last list."""
+        """Say which images the next attempts want, in order of need; replaces the last list.
+
+        Raises ApiError for a refusal; a server that is away is told when it is back.
+        """
         await self._holding.demand.announce(images)
 
     def num_waiting(self, image: str) -> int:

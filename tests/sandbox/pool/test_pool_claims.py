@@ -8,6 +8,7 @@ from aiohttp import web
 from tests.sandbox.pool_client import connect, eventually, status
 
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
+from sweyard_sandbox.pool.api import ApiError
 from sweyard_sandbox.pool.credentials import Credentials
 from sweyard_sandbox.pool.pool import Pool
 
@@ -271,6 +272,23 @@ async def test_announcing_is_one_write_and_replaces(api: Any, credentials: Crede
         assert len(api.writes) == 2
         owner = api.objects["/api/v1/namespaces/default/configmaps/me"]["metadata"]["ownerReferences"][0]
         assert owner["kind"] == "Lease"
+
+
+@pytest.mark.parametrize("code", [500, 404, 403])
+async def test_what_cannot_be_announced_now_is_announced_later_unless_it_is_refused(
+    api: Any, credentials: Credentials, code: int
+) -> None:
+    async with await connect(credentials) as pool:
+        await pool.announce(["a:1"])
+        api.lies.append(lambda request: status(code) if request.method == "PATCH" else None)
+        if code == 403:
+            with pytest.raises(ApiError):
+                await pool.announce(["b:1"])
+            return
+        await pool.announce(["b:1"])
+        assert api.demand("me") == ["a:1"]
+        api.lies.clear()
+        await eventually(lambda: api.demand("me") == ["b:1"])
 
 
 async def test_a_claim_that_nobody_announced_becomes_demand_while_it_waits(api: Any, credentials: Credentials) -> None:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from functools import partial
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.agents.registry import make_agent
@@ -99,7 +100,8 @@ async def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, i
     if kind == "local":
         return _local_runtime(spec, environment)
     if kind == "kubernetes":
-        return KubernetesRuntime(await Pool.connect(namespace=environment.namespace, name=environment.pool))
+        connect = partial(Pool.connect, namespace=environment.namespace, name=environment.pool)
+        return KubernetesRuntime(await connect(), connect)
     raise UnsupportedError(f"sandboxes.runtime: {kind!r} is not part of this version; use kubernetes or local")
 
 
