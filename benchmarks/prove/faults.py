@@ -37,6 +37,8 @@ class Recorder:
         """Of a test that ran, or that could not begin."""
         if report.when != "call" and not (report.when == "setup" and report.failed):
             return
+        if report.failed:
+            print(report.longreprtext, flush=True)
         row = make_row(report, f"{datetime.now(UTC):%Y-%m-%d}")
         rows = merge_rows(self._document.read_text(encoding="utf-8"), [row])
         write_section(Section("Faults", COMMAND, [*HEAD, *rows]), self._document)
