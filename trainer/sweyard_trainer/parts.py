@@ -9,6 +9,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.progress.run_progress import RunProgress
 from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens
 from sweyard_trainer.trajectory import Segment, Trajectory
 from sweyard_trainer.weight_sync.weight_sync import WeightSync
 
@@ -21,6 +22,8 @@ class Trains(Protocol):
     async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]: ...
 
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]: ...
+
+    def take_seen(self) -> Sequence[SeenTokens]: ...
 
     async def save_weights(self, version: int) -> Path: ...
 

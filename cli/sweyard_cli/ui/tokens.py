@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweyard_cli.ui.not_there import NotThereError
 from sweyard_cli.ui.run_files import RunFiles
 from sweyard_trainer.rollouts.reading import find_attempt, read_attempt
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens, read_seen
 from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.trajectory import Segment
 
@@ -18,10 +22,26 @@ def read_tokens_view(files: RunFiles, attempt_id: str) -> dict[str, Any]:
     if path is None:
         raise NotThereError(f"run {files.name} has recorded no attempt {attempt_id}")
     segments = read_attempt(path, escape(attempt_id)).segments
+    seen = read_seen(path.parent, path.stem, attempt_id)
     ids = {token for segment in segments for token in segment.token_ids.tolist()}
     texts = texts_of(files.directory / TOKENIZER_FILE, ids)
     without = f"tokens are shown as numbers: the run keeps no {TOKENIZER_FILE}" if texts is None else ""
-    return {"segments": [columns_of(segment) for segment in segments], "texts": texts or {}, "without_texts": without}
+    columns = [columns_of(segment) | seen_columns(segment, seen.get(n)) for n, segment in enumerate(segments)]
+    return {"segments": columns, "texts": texts or {}, "without_texts": without}
+
+
+def seen_columns(segment: Segment, seen: SeenTokens | None) -> dict[str, list[float | None]]:
+    """What the trainer saw, null of tokens that it did not train; nothing where it trained none."""
+    if seen is None:
+        return {}
+    mask = segment.loss_mask.copy()
+    mask[:1] = False  # nothing predicts it
+    return {"trainer_logprobs": _spread(seen.logprobs, mask), "entropies": _spread(seen.entropies, mask)}
+
+
+def _spread(values: NDArray[np.float32], mask: NDArray[np.bool_]) -> list[float | None]:
+    rest = iter(values.tolist())
+    return [round(next(rest), 5) if is_trained else None for is_trained in mask]
 
 
 def columns_of(segment: Segment) -> dict[str, list[Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from tests.cli.conftest import attempt, step_row, write_attempts
@@ -13,6 +14,7 @@ from tests.cli.conftest import attempt, step_row, write_attempts
 from sweyard_cli.ui.app import make_app
 from sweyard_cli.ui.directories import Directories
 from sweyard_cli.ui.sources import Sources
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens, write_seen
 
 MakeRun = Callable[..., Path]
 Get = Callable[..., Any]
@@ -145,6 +147,15 @@ def test_tokens_are_columns_and_numbers_where_the_tokenizer_is_gone(get: Get) ->
         }
     ]
     assert "the run keeps no model/tokenizer.json" in told["without_texts"]
+
+
+def test_tokens_tell_what_the_trainer_saw_of_those_that_it_trained(make_run: MakeRun) -> None:
+    run = make_run()
+    values = np.array([-0.25, -0.5, -1.0], np.float32)
+    write_seen(run / "rollouts", "step-000002", [SeenTokens("step-1/t3/0", 0, values, -values)])
+    [segment] = client_of(run).get("/api/runs/_/run/tokens", params={"id": "step-1/t3/0"}).json()["segments"]
+    assert segment["trainer_logprobs"] == [None, None, -0.25, -0.5, -1.0]
+    assert segment["entropies"] == [None, None, 0.25, 0.5, 1.0]
 
 
 def test_a_wave_sums_where_time_went_and_counts_failures(make_run: MakeRun) -> None:

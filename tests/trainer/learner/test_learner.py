@@ -88,6 +88,22 @@ def mean_logprob(directory: Path, segment: Segment) -> float:
     return float(logprobs[torch.from_numpy(segment.loss_mask[1:])].mean())
 
 
+@pytest.mark.parametrize("algorithm", [{}, {"epochsPerBatch": 2, "minibatches": 2}], ids=["one pass", "four updates"])
+async def test_what_it_saw_of_each_trained_token_is_told_once(make_spec, storage, groups, algorithm: Any) -> None:
+    spec = make_spec(algorithm=algorithm, trainer={"tokensPerMicrobatch": 64}, optimizer={"learningRate": 1e-4})
+    async with started(spec, storage) as learner:
+        await learner.train_step(groups)
+        seen = {tokens.attempt_id: tokens for tokens in learner.take_seen()}
+        assert learner.take_seen() == []
+    trained = {trajectory.attempt_id: trajectory.segments[0] for group in groups for trajectory in group}
+    assert seen.keys() == trained.keys()
+    for name, segment in trained.items():
+        own = seen[name]
+        assert own.logprobs.mean() == pytest.approx(mean_logprob(storage / "model", segment), abs=1e-4)
+        assert len(own.entropies) == len(own.logprobs) == segment.loss_mask[1:].sum()
+        assert np.all((own.entropies > 0) & (own.entropies < np.log(320)))
+
+
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean_token_mean", "constant"])
 async def test_micro_batches_do_not_change_the_result(make_spec, storage, groups, aggregation: str) -> None:
     algorithm = {"lossAggregation": aggregation, "lossConstant": 100 if aggregation == "constant" else None}

@@ -26,6 +26,7 @@ from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollout.worker import VerificationTimeoutError
 from sweyard_trainer.rollouts.reading import read_attempts
 from sweyard_trainer.rollouts.sealed import seal
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 SPEC: dict[str, Any] = {
@@ -85,6 +86,9 @@ class CountingLearner:
         self._world.event("train")
         self.weights = derive_seed(self.weights, *sorted(attempt.attempt_id for group in groups for attempt in group))
         return {"loss": 0.5}
+
+    def take_seen(self) -> Sequence[SeenTokens]:
+        return [SeenTokens("1/a/0", 0, np.zeros(1, np.float32), np.ones(1, np.float32))]
 
     async def save_weights(self, version: int) -> Path:
         self._world.event(f"weights {version}")

@@ -1,6 +1,6 @@
 """From groups of trajectories to training sequences: who counts, with which advantage and weight. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,11 +47,16 @@ def build_attempts(
     else:
         advantages = compute_advantages(scores, algorithm.estimator, algorithm.normalize_by_std)
     return [
-        Attempt(tuple(to_sequence(segment, trajectory.temperature) for segment in trajectory.segments), advantage)
+        Attempt(tuple(_sequences_of(trajectory)), advantage)
         for group, own in zip(counted, advantages, strict=True)
         for (trajectory, _), advantage in zip(group, own.tolist(), strict=True)
         if _treatment(trajectory, algorithm) is Treatment.TRAIN and trajectory.num_sampled_tokens > 0
     ]
+
+
+def _sequences_of(trajectory: Trajectory) -> Iterator[TrainingSequence]:
+    for number, segment in enumerate(trajectory.segments):
+        yield replace(to_sequence(segment, trajectory.temperature), origin=(trajectory.attempt_id, number))
 
 
 def counts(trajectory: Trajectory, algorithm: Algorithm) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 
@@ -37,6 +38,10 @@ class FrozenPolicy:
 
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
         raise AssertionError("mode eval trains nothing")
+
+    def take_seen(self) -> Sequence[SeenTokens]:
+        """It looks at no token."""
+        return ()
 
     async def save_checkpoint(
         self,

@@ -37,10 +37,12 @@ from sweyard_trainer.learner.batches import (
     weigh,
 )
 from sweyard_trainer.learner.distribution import RankedBatch, reduce_figures
+from sweyard_trainer.learner.objective import Figures
 from sweyard_trainer.learner.ranks import RankGroup
 from sweyard_trainer.learner.schedule import Phase, phase_of
 from sweyard_trainer.learner.sequences import TrainingSequence
 from sweyard_trainer.learner.support import refuse_other_policy, refuse_unrouted, refuse_unsupported
+from sweyard_trainer.rollouts.seen_tokens import SeenTokens
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 StepMetrics = dict[str, float]
@@ -64,6 +66,7 @@ class Learner:
         self._updates = 0
         self._held: list[Trajectory] = []
         """Attempts that were saved with the checkpoint that was loaded last."""
+        self._seen: dict[tuple[str, int], SeenTokens] = {}
 
     async def start(self) -> None:
         """Start the ranks and load the initial weights. Raises UnsupportedError for what cannot be trained."""
@@ -82,7 +85,8 @@ class Learner:
         if not trained:
             raise NothingToTrainError("no sequence of the batch has a token to train")
         phase = await self._enter("sft")
-        metrics = await self._update("supervised_update", trained, phase)
+        batch = self._distribute(trained)
+        metrics = self._updated(batch, await self._on_batch("supervised_update", batch, phase), phase)
         return metrics | _counts(trained) | {"updates": 1.0, "seconds": time.monotonic() - began}
 
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> StepMetrics:
@@ -95,6 +99,7 @@ class Learner:
         EngineDivergedError if the engine cannot have sampled with these weights; the last checkpoint is from before.
         """
         began = time.monotonic()
+        self._seen = {}
         groups = load_group_filter(self._spec.algorithm)(groups)
         if not any(counts(trajectory, self._spec.algorithm) for group in groups for trajectory in group):
             raise NothingToTrainError(
@@ -114,11 +119,16 @@ class Learner:
             for part in split_minibatches(attempts, self._spec.algorithm.minibatches, seed):
                 sequences = weigh(part, self._spec.algorithm, self._spec.rollout.max_response_tokens)
                 if sequences:
-                    metrics = await self._update("policy_update", sequences, phase)
+                    metrics = await self._policy_update(sequences, phase)
                     refuse_other_policy(self._spec, metrics["engine_kl"])
                     num_updates += 1
         everything = [sequence for attempt in attempts for sequence in attempt.sequences]
         return metrics | _counts(everything) | {"updates": float(num_updates), "seconds": time.monotonic() - began}
+
+    def take_seen(self) -> list[SeenTokens]:
+        """Of each segment that the last `train_step` trained, once."""
+        seen, self._seen = list(self._seen.values()), {}
+        return seen
 
     async def save_weights(self, version: int) -> Path:
         """Write the policy in HF format to `<storage>/weights/<version>`, atomically; keep it and the one before.
@@ -219,10 +229,19 @@ class Learner:
         self._phase, self._updates = phase_of(name, self._spec), 0
         return self._phase
 
-    async def _update(self, method: str, sequences: list[TrainingSequence], phase: Phase) -> StepMetrics:
-        rate = phase.rate(self._updates)
+    async def _policy_update(self, sequences: list[TrainingSequence], phase: Phase) -> StepMetrics:
         batch = self._distribute(sequences)
-        figures = await self._ranks.call(method, [(own, rate) for own in batch.per_rank])
+        figures, seen = zip(*await self._on_batch("policy_update", batch, phase), strict=True)
+        for sequence, (logprobs, entropies) in zip(sequences, batch.in_order(seen), strict=True):
+            before = logprobs if sequence.old_logprobs is None else sequence.old_logprobs
+            self._seen.setdefault(sequence.origin, SeenTokens(*sequence.origin, before, entropies))
+        return self._updated(batch, figures, phase)
+
+    async def _on_batch(self, method: str, batch: RankedBatch, phase: Phase) -> list[Any]:
+        return await self._ranks.call(method, [(own, phase.rate(self._updates)) for own in batch.per_rank])
+
+    def _updated(self, batch: RankedBatch, figures: Sequence[Figures], phase: Phase) -> StepMetrics:
+        rate = phase.rate(self._updates)
         self._updates += 1
         return reduce_figures(batch.distinct(figures)) | {"learning_rate": rate}
 

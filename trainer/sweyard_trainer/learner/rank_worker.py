@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
@@ -98,9 +99,8 @@ class RankWorker:
         results: list[list[NDArray[np.float32]]] = []
         with torch.no_grad():
             for sequences in microbatches:
-                flat = policy(pack(sequences or [_nothing()], self._device))[0].cpu().numpy()
-                ends = np.cumsum([sequence.num_trained for sequence in sequences], dtype=np.int64)
-                results.append(np.split(flat, ends[:-1]) if sequences else [])
+                flat = policy(pack(sequences or [_nothing()], self._device))[0]
+                results.append(_by_sequence(flat, sequences))
         return results
 
     def supervised_update(self, microbatches: Microbatches, learning_rate: float) -> Figures:
@@ -114,9 +114,13 @@ class RankWorker:
             figures.add(Figures({"loss": loss.item()}))
         return self._step(figures, learning_rate)
 
-    def policy_update(self, microbatches: Microbatches, learning_rate: float) -> Figures:
-        """One optimizer step of the policy gradient."""
+    def policy_update(
+        self, microbatches: Microbatches, learning_rate: float
+    ) -> tuple[Figures, list[list[NDArray[np.float32]]]]:
+        """One optimizer step of the policy gradient; [2, number of trained tokens] of each sequence: the logprobs and
+        entropies before it."""
         figures = Figures()
+        seen: list[list[NDArray[np.float32]]] = []
         algorithm = self._spec.algorithm
         for sequences in microbatches:
             present = sequences or [_nothing()]
@@ -124,10 +128,11 @@ class RankWorker:
             logprobs, entropies = self._model(batch, algorithm.entropy_coefficient > 0)
             loss, own = policy_gradient_loss(algorithm, logprobs, entropies, batch, present)
             torch.autograd.backward(loss * self._loss_scale)
+            seen.append(_by_sequence(torch.stack((logprobs.detach(), entropies.detach())), sequences))
             if sequences:
                 figures.add(own)
                 figures.add(Figures({"loss": loss.item(), "figure_tokens": len(batch.targets)}))
-        return self._step(figures, learning_rate)
+        return self._step(figures, learning_rate), seen
 
     def write_weights(self, directory: Path) -> None:
         """Whole weights in HF format; rank 0 writes."""
@@ -249,6 +254,12 @@ def _nothing() -> TrainingSequence:
     """What a rank without work passes through, so that collectives match."""
     mask = np.array([False, True])
     return TrainingSequence(np.zeros(2, np.int32), mask, np.zeros(2, np.float32), weight=0.0)
+
+
+def _by_sequence(values: Tensor, sequences: Sequence[TrainingSequence]) -> list[NDArray[np.float32]]:
+    """[..., N] values of the trained tokens, in parts."""
+    ends = np.cumsum([sequence.num_trained for sequence in sequences], dtype=np.int64)
+    return np.split(values.cpu().numpy(), ends[:-1], axis=-1) if sequences else []
 
 
 def _dtype(spec: TrainingRunSpec) -> torch.dtype:

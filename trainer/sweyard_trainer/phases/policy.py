@@ -18,6 +18,7 @@ from sweyard_trainer.rollout.verification import TaskVerifier
 from sweyard_trainer.rollouts.files import ROLLOUTS, UNDER_WAY, step_label
 from sweyard_trainer.rollouts.journal import Journal
 from sweyard_trainer.rollouts.sealed import seal
+from sweyard_trainer.rollouts.seen_tokens import drop_seen, write_seen
 from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
@@ -83,13 +84,16 @@ class Policy:
         """A batch of which nothing can be trained is a step without an update, but not time and again."""
         state = self._life.state
         await self._life.run.weight_sync.rest()
+        learner = self._life.run.learner
         try:
-            return await self._life.run.learner.train_step(groups)
+            figures = await learner.train_step(groups)
         except NothingToTrainError as error:
             if state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
                 raise
             logger.warning("step %d trains nothing: %s", state.step + 1, error)
             return {"updates": 0.0}
+        await asyncio.to_thread(write_seen, self._rollouts, step_label(state.step + 1), learner.take_seen())
+        return figures
 
     async def _collect(self, number: int) -> StepRollouts:
         """The step's rollouts, written to a file of its own."""
@@ -97,6 +101,7 @@ class Policy:
         steps_left = life.spec.steps - life.state.step
         stream, journal = self._under_way()
         rollouts = await life.stop.or_else(stream.collect(number, life.state.weight_version, steps_left))
+        drop_seen(self._rollouts, step_label(number))
         await asyncio.to_thread(seal, self._rollouts / step_label(number), rollouts.attempts, rollouts.groups)
         journal.forget(rollouts.attempts)
         if steps_left == 1:

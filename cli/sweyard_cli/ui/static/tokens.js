@@ -5,10 +5,26 @@ import { h, number, put, visible } from "/static/dom.js";
 const CHUNK = 1000;
 const LEVELS = 5;
 
+// What a token can be coloured by: its size, of (segment, i), null where it is not known; where the levels begin; and
+// what the first and the last of these mean.
+const SCALES = {
+  logprob: { title: "logprob", size: (s, i) => -(s.logprobs[i] ?? 0), from: [1, 2, 3, 4], ends: ["likely", "surprising"] },
+  ratio: { title: "ratio of trainer to engine", size: (s, i) => (logRatio(s, i) === null ? null : Math.abs(logRatio(s, i))), from: [0.01, 0.05, 0.2, 0.7], ends: ["alike", "apart"] },
+  entropy: { title: "entropy", size: (s, i) => s.entropies?.[i] ?? null, from: [0.1, 0.5, 1, 2], ends: ["certain", "open"] },
+};
+
+const logRatio = (segment, i) => {
+  const [trainer, engine] = [segment.trainer_logprobs?.[i] ?? null, segment.logprobs[i]];
+  return trainer === null || engine === null ? null : trainer - engine;
+};
+
 export function tokensOf({ segments, texts, without_texts: without }) {
   const told = h("p", { class: "detail", role: "status" }, "Point at a token, or walk with the arrow keys.");
   const box = h("div", { class: "token-box", tabindex: "0", role: "group", "aria-label": "Tokens" });
-  const pick = h("select", { "aria-label": "Colour by", onchange: () => draw() }, h("option", { value: "logprob" }, "colour by logprob"), h("option", { value: "version" }, "colour by weight version"));
+  const known = Object.entries(SCALES).filter(([name]) => name === "logprob" || segments.some((segment) => segment.entropies));
+  const choices = [...known.map(([name, { title }]) => [name, title]), ["version", "weight version"]];
+  const pick = h("select", { "aria-label": "Colour by", onchange: () => draw() }, choices.map(([value, title]) => h("option", { value }, `colour by ${title}`)));
+  const scale = h("span", { class: "scale", "aria-hidden": "true" });
   const versions = [...new Set(segments.flatMap((segment) => segment.versions.filter((version) => version >= 0)))].sort((a, b) => a - b);
   let at = null;
 
@@ -17,8 +33,9 @@ export function tokensOf({ segments, texts, without_texts: without }) {
   function level(segment, i) {
     if (!segment.mask[i]) return "unsampled";
     if (pick.value === "version") return `v${versions.indexOf(segment.versions[i]) % LEVELS}`;
-    const surprise = segment.logprobs[i] === null ? 0 : -segment.logprobs[i];
-    return `l${Math.min(LEVELS - 1, Math.floor(surprise))}`;
+    const { size, from } = SCALES[pick.value];
+    const own = size(segment, i);
+    return own === null ? "unsampled" : `l${from.filter((least) => own >= least).length}`;
   }
 
   function token(segment, i, which) {
@@ -27,6 +44,8 @@ export function tokensOf({ segments, texts, without_texts: without }) {
   }
 
   function draw() {
+    const [low, high] = SCALES[pick.value]?.ends ?? [];
+    put(scale, low ? [low, Array.from({ length: LEVELS }, (_, i) => h("i", { class: `l${i}` })), high] : null);
     put(box, segments.map((segment, which) => [
       segments.length > 1 ? h("h3", {}, `segment ${which + 1} of ${segments.length}`) : null,
       Array.from({ length: Math.ceil(segment.ids.length / CHUNK) }, (_, chunk) =>
@@ -40,7 +59,13 @@ export function tokensOf({ segments, texts, without_texts: without }) {
     at.classList.add("at");
     const [which, i] = at.dataset.at.split(":").map(Number);
     const segment = segments[which];
-    put(told, h("b", { class: "mono" }, JSON.stringify(text(segment, i))), ` · token ${segment.ids[i]} at ${i}`, segment.mask[i] ? ` · sampled by weights v${segment.versions[i]}, logprob ${number(segment.logprobs[i])}` : " · not sampled, not trained on");
+    put(told, h("b", { class: "mono" }, JSON.stringify(text(segment, i))), ` · token ${segment.ids[i]} at ${i}`, segment.mask[i] ? ` · sampled by weights v${segment.versions[i]}, logprob ${number(segment.logprobs[i])}${trained(segment, i)}` : " · not sampled, not trained on");
+  }
+
+  function trained(segment, i) {
+    if (!segment.entropies) return "";
+    const log = logRatio(segment, i);
+    return log === null ? " · not trained on" : ` · trainer's ${number(segment.trainer_logprobs[i])}, ratio ${Math.exp(log).toFixed(4)}, entropy ${number(segment.entropies[i])}`;
   }
 
   box.addEventListener("pointerover", (event) => { if (event.target.dataset.at) point(event.target); });
@@ -53,6 +78,5 @@ export function tokensOf({ segments, texts, without_texts: without }) {
     if (next) { point(next); next.scrollIntoView({ block: "nearest" }); }
   });
   draw();
-  const scale = h("span", { class: "scale", "aria-hidden": "true" }, "likely", Array.from({ length: LEVELS }, (_, i) => h("i", { class: `l${i}` })), "surprising");
   return [h("div", { class: "bar" }, pick, scale), without ? h("p", { class: "sub" }, without) : null, told, box];
 }
