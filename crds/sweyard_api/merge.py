@@ -8,7 +8,7 @@ DISPLACES: dict[str, tuple[str, ...]] = {
     "model.name": ("scratch", "revision", "tokenSecret"),
     "model.scratch": ("name", "revision", "tokenSecret"),
     "tasks.train.dataset": (_ALL,),
-    "agent.type": ("command", "environment", "files", "shell", "factory"),
+    "agent.type": ("command", "environment", "files", "shell", "nativeCalls", "factory"),
     "warmup.demonstrations": ("dataset",),
     "algorithm.estimator": ("normalizeByStd", "estimatorFunction"),
     "algorithm.lossAggregation": ("lossConstant",),

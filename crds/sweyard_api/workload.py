@@ -115,6 +115,9 @@ class Agent(Model):
     """The whole attempt, grading aside."""
     shell: bool = False
     """Give a `pdb` or `rewrite` agent execute_bash too."""
+    native_calls: bool = False
+    """Offer an `r2e` agent's tools by the model's chat template, and take calls in the form that this teaches (Hermes'
+    or Qwen3-Coder's), instead of describing both in the prompt."""
     command: Annotated[list[Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] = []
     """Words that start a `cli` agent in its sandbox, where it must be installed. Replaced in each: {prompt},
     {prompt_file}, {home}, {directory}, {url} (of the gateway, without /v1), {token} and {model}."""
@@ -152,6 +155,12 @@ class Agent(Model):
             "is for agent.type `pdb` and `rewrite`; the others have a shell or have none: leave it out",
             lambda agent: not agent.shell or agent.type in ("pdb", "rewrite"),
             "!has(self.shell) || !self.shell || !has(self.type) || self.type in ['pdb', 'rewrite']",
+        ),
+        Rule(
+            "nativeCalls",
+            "is for agent.type `r2e`: leave it out",
+            lambda agent: not agent.native_calls or agent.type == "r2e",
+            "!has(self.nativeCalls) || !self.nativeCalls || !has(self.type) || self.type == 'r2e'",
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sweyard_sandbox.agents.protocol import AgentEnd, ChatSession, FinishReason, Message, Reply, Turn
+from sweyard_sandbox.agents.protocol import AgentEnd, ChatSession, FinishReason, Message, Reply, Role, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Step:
     """Name of the tool; empty if the reply was malformed."""
     observation: str = ""
     finished: bool = False
+    role: Role = "user"
+    """Whose the observation is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ async def converse(
         end = AgentEnd.FINISHED if step.finished else AgentEnd.MAX_TURNS if number == limits.max_turns else None
         observation = "" if end else step.observation + remind(limits.max_turns - number)
         if end is None:
-            messages.append(Message("user", observation))
+            messages.append(Message(step.role, observation))
         yield Turn(reply, step.call, observation, seconds_model, seconds_sandbox, end)
         if end is not None:
             return

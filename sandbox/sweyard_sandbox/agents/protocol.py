@@ -52,6 +52,16 @@ class ChatSession(Protocol):
         ...
 
 
+@runtime_checkable
+class ToolSession(ChatSession, Protocol):
+    """A ChatSession that can offer tools to the model."""
+
+    def offering(self, tools: str) -> ChatSession:
+        """The same conversation with these tools, JSON text, in its chat template; replies have calls as they were
+        sampled, in the form that the template teaches."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a program in a sandbox speaks to its session."""

@@ -26,7 +26,9 @@ def make_agent(spec: AgentSpec) -> Agent:
         return CliAgent(spec.command, float(spec.timeout_seconds), spec.environment, spec.files)
     if spec.type == "short":
         return ShortAgent(limits)
-    return FREE_AGENTS[spec.type](limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell)
+    return FREE_AGENTS[spec.type](
+        limits, step_timeout_seconds=spec.step_timeout_seconds, shell=spec.shell, native_calls=spec.native_calls
+    )
 
 
 def load_agent_factory(spec: AgentSpec) -> Callable[[AgentSpec], Agent]:

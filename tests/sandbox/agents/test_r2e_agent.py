@@ -1,6 +1,7 @@
 """The `r2e` agent: each tool in a real sandbox, and every way to call it wrongly."""
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from sweyard_sandbox.agents.protocol import AgentEnd, FinishReason, Message, Rep
 from sweyard_sandbox.agents.r2e.agent import LAST_STEP, R2eAgent
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.agents.tools.calls import Call, parse_calls, render_call
+from sweyard_sandbox.agents.tools.file_editor import COMMANDS
 from sweyard_sandbox.agents.tools.observation import OBSERVATION_CHARACTERS, shorten
+from sweyard_sandbox.agents.tools.offered import FILE_EDITOR
 from sweyard_sandbox.agents.tools.prompt import FIRST_ONLY, MALFORMED
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -138,6 +141,52 @@ async def test_turns_that_are_left_are_told(task: Task, sandbox: Sandbox) -> Non
 
     assert [turn.observation for turn in turns] == ["1\nSteps Remaining: 2", f"1\n{LAST_STEP}", ""]
     assert session.shown[-1][-1].content == turns[1].observation
+
+
+class OfferingSession(ScriptedSession):
+    """One of a model that has a form of its own for calls."""
+
+    tools = ""
+
+    def offering(self, tools: str) -> "OfferingSession":
+        self.tools = tools
+        return self
+
+
+def native(name: str, **arguments: object) -> str:
+    return f"I look.\n<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+async def test_tools_can_be_offered_by_the_chat_template(task: Task, sandbox: Sandbox) -> None:
+    agent = make_agent(AgentSpec(type="r2e", max_turns=10, step_timeout_seconds=2, native_calls=True))
+    replies = [
+        native("file_editor", command="view", path="pkg/text.py", view_range=[1, 1]),
+        native("file_editor", command="insert", path="pkg/text.py", insert_line=0, new_str="# first"),
+        "no call",
+        native("finish"),
+    ]
+    session = OfferingSession(replies)
+    turns = [turn async for turn in agent.run(task, session, sandbox)]
+
+    assert [tool["function"]["name"] for tool in json.loads(session.tools)] == [
+        "file_editor", "execute_bash", "search", "finish",
+    ]  # fmt: skip
+    assert (await sandbox.read("/testbed/pkg/text.py")).decode().startswith("# first\n")
+    assert [message.role for message in session.shown[-1]] == [
+        "system",
+        "user",
+        *("assistant", "tool") * 2,
+        "assistant",
+        "user",
+    ]
+    assert "<function=" not in "".join(message.content for message in session.shown[-1])
+    assert "2\t" not in turns[0].observation
+    assert turns[-1].end is AgentEnd.FINISHED
+
+
+def test_what_is_offered_is_what_the_editor_knows() -> None:
+    known = FILE_EDITOR["function"]["parameters"]["properties"]
+    assert known["command"]["description"] == f"One of {', '.join(COMMANDS[:-1])} and {COMMANDS[-1]}."
 
 
 async def test_long_output_keeps_both_ends(task: Task, sandbox: Sandbox) -> None:

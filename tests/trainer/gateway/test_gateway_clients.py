@@ -3,13 +3,17 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 from tests.serving import serving
+from tests.trainer.gateway.conftest import make_tokenizer
+from tests.trainer.gateway.tool_templates import HERMES
 
-from sweyard_sandbox.agents.protocol import FinishReason, Message
+from sweyard_sandbox.agents.protocol import FinishReason, Message, ToolSession
+from sweyard_sandbox.agents.tools.offered import function, offer
 from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.engine.fake import FakeEngine, fake_logprob
 from sweyard_trainer.gateway.admin_app import admin_app
@@ -37,9 +41,9 @@ def tokens() -> Callable[[], str]:
     return lambda: f"secret-{next(numbers)}"
 
 
-@pytest.fixture(params=["in-process", "http"])
-async def client(request: pytest.FixtureRequest, gateway: Gateway, engine: FakeEngine) -> AsyncIterator[GatewayClient]:
-    if request.param == "in-process":
+@asynccontextmanager
+async def connected(kind: str, gateway: Gateway, engine: FakeEngine) -> AsyncIterator[GatewayClient]:
+    if kind == "in-process":
         yield InProcessGateway(gateway, [engine], new_token=tokens(), lineage="2")
         return
     apps = (public_app(gateway), admin_app(gateway, lambda url: engine))
@@ -47,6 +51,12 @@ async def client(request: pytest.FixtureRequest, gateway: Gateway, engine: FakeE
         over_http = HttpGateway(public, admin, ["http://engine"], new_token=tokens(), lineage="2")
         yield over_http
         await over_http.close()
+
+
+@pytest.fixture(params=["in-process", "http"])
+async def client(request: pytest.FixtureRequest, gateway: Gateway, engine: FakeEngine) -> AsyncIterator[GatewayClient]:
+    async with connected(request.param, gateway, engine) as found:
+        yield found
 
 
 async def test_a_session_records_what_the_engine_produced(
@@ -67,6 +77,24 @@ async def test_a_session_records_what_the_engine_produced(
     assert (record.num_forks, record.truncated) == (0, False)
     assert first.num_tokens == len(replies[0])
     assert first.finish_reason is FinishReason.STOP
+
+
+@pytest.mark.parametrize("kind", ["in-process", "http"])
+async def test_an_agent_of_native_calls_reads_them_as_they_were_sampled(kind: str) -> None:
+    renderer = ChatRenderer(make_tokenizer(HERMES))
+    said = 'I look.\n<tool_call>\n{"name": "look", "arguments": {"at": "a"}}\n</tool_call>'
+    engine = FakeEngine(lambda prompt, seed: renderer.reply_ids(said))
+    async with connected(kind, Gateway(renderer, Limits(2_000, 2_000, 500)), engine) as client:
+        await client.use_weights(0)
+        session = await client.open_session("a", temperature=1.0, seed=0)
+        assert isinstance(session, ToolSession)
+        native = session.offering(offer(function("look", "See.", {"at": ("string", "Where.")}, ["at"])))
+        first = await native.chat([USER])
+        await native.chat([USER, Message("assistant", first.content), Message("tool", "a.py")])
+        record = await client.finish_session("a")
+    assert (first.content, first.finish_reason) == (said, FinishReason.STOP)
+    assert '"name": "look", "description": "See.", "parameters"' in renderer.text(engine.prompts[0])
+    assert (len(record.segments), record.num_forks) == (1, 0)
 
 
 async def test_the_prefix_cache_is_salted_with_version_and_lineage(client: GatewayClient, engine: FakeEngine) -> None:

@@ -39,6 +39,7 @@ async def test_streaming_and_not_give_the_same_text_and_lose_none_of_it(http: An
     reply = plain["choices"][0]["message"]
     assert reply == {"role": "assistant", "content": TEXT}
     assert plain["choices"][0]["finish_reason"] == "stop"
+    assert plain["choices"][0]["sampled"] == {"text": TEXT, "finish_reason": "stop"}
     assert plain["usage"]["completion_tokens"] == len(renderer.reply_ids(TEXT))
     assert plain["usage"]["prompt_tokens"] == len(http.engine.prompts[0])
     history = [QUESTION, reply, {"role": "tool", "content": "ok", "tool_call_id": "1"}]

@@ -6,7 +6,7 @@ from pathlib import Path
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.gateway.gateway import Gateway, Limits
-from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.rendering import ChatRenderer, TemplateUnfitError
 
 
 def gateway_for(spec: TrainingRunSpec, model: Path) -> Gateway:
@@ -16,7 +16,18 @@ def gateway_for(spec: TrainingRunSpec, model: Path) -> Gateway:
     if spec.agent.type == "cli":  # other agents end by themselves
         limits = replace(limits, max_calls=spec.agent.max_turns, max_seconds=float(spec.agent.timeout_seconds))
     longest_attempt_seconds = spec.agent.timeout_seconds + spec.reward.timeout_seconds
-    return Gateway(ChatRenderer.load(model), limits, session_ttl_seconds=2.0 * longest_attempt_seconds)
+    return Gateway(renderer_for(spec, model), limits, session_ttl_seconds=2.0 * longest_attempt_seconds)
+
+
+def renderer_for(spec: TrainingRunSpec, model: Path) -> ChatRenderer:
+    """Raises TemplateUnfitError."""
+    renderer = ChatRenderer.load(model)
+    if spec.agent.native_calls and renderer.call_form is None:
+        raise TemplateUnfitError(
+            "agent.nativeCalls: this model's chat template has no form for calls that is known here (Hermes' or "
+            "Qwen3-Coder's); leave it out, and the prompt describes the tools"
+        )
+    return renderer
 
 
 def engine_for(spec: TrainingRunSpec, url: str, api_key: str | None, model: Path) -> VllmEngine:

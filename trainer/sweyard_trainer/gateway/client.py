@@ -1,8 +1,9 @@
 """Two ways to a gateway with one behaviour: in this process, or over HTTP."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import aiohttp
@@ -48,10 +49,15 @@ class InProcessSession:
     session_id: str
     token: str
     doors: SandboxDoors
+    tools: str = ""
 
     async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
         """See ChatSession."""
-        return (await self.gateway.chat(self.session_id, messages, max_tokens=max_tokens)).reply
+        return (await self.gateway.chat(self.session_id, messages, max_tokens=max_tokens, tools=self.tools)).reply
+
+    def offering(self, tools: str) -> ChatSession:
+        """See ToolSession."""
+        return replace(self, tools=tools)
 
     async def endpoint(self, sandbox: Sandbox) -> Endpoint:
         """See ReachableSession: a port within the sandbox."""
@@ -97,6 +103,7 @@ class HttpSession:
     http: aiohttp.ClientSession
     url: str
     token: str
+    tools: str = ""
 
     async def chat(self, messages: list[Message], *, max_tokens: int | None = None) -> Reply:
         """See ChatSession. Never sent twice: a repeated call would be a second reply."""
@@ -106,6 +113,8 @@ class HttpSession:
         }
         if max_tokens is not None:
             body["max_tokens"] = max_tokens
+        if self.tools:
+            body["tools"] = json.loads(self.tools)
         headers = {"Authorization": f"Bearer {self.token}"}
         status, reply = await _call(self.http, "POST", f"{self.url}/v1/chat/completions", body, headers)
         if status == 401:
@@ -114,9 +123,12 @@ class HttpSession:
             raise EngineUnfitError(_message(reply))
         if status != 200:
             raise EngineError(_message(reply))
-        choice = reply["choices"][0]
-        finish = FinishReason(choice["finish_reason"])
-        return Reply(choice["message"]["content"], finish, reply["usage"]["completion_tokens"])
+        sampled = reply["choices"][0]["sampled"]
+        return Reply(sampled["text"], FinishReason(sampled["finish_reason"]), reply["usage"]["completion_tokens"])
+
+    def offering(self, tools: str) -> ChatSession:
+        """See ToolSession."""
+        return replace(self, tools=tools)
 
     async def endpoint(self, sandbox: Sandbox) -> Endpoint:
         """See ReachableSession."""

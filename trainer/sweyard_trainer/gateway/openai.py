@@ -1,9 +1,9 @@
 """The part of the OpenAI chat completions API that is spoken here: parsing, replies, stream chunks, errors."""
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_trainer.gateway.dialect import (
@@ -75,7 +75,7 @@ class ChatMessage(BaseModel):
 class ToolFunction(BaseModel):
     """A tool that is offered."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="ignore")
     name: str = Field(min_length=1)
     parameters: dict[str, Any] | None = None
 
@@ -83,9 +83,15 @@ class ToolFunction(BaseModel):
 class Tool(BaseModel):
     """One entry of `tools`."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="ignore")
     type: Literal["function"] = "function"
     function: ToolFunction
+
+
+def _as_written(told: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The client's own words, in their order: a model sees them."""
+    check(told)
+    return told
 
 
 class ChatRequest(BaseModel):
@@ -105,20 +111,18 @@ class ChatRequest(BaseModel):
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     stop: str | list[str] | None = None
-    tools: list[Tool] | None = None
+    tools: list[Annotated[Tool, WrapValidator(_as_written)]] | None = None
     tool_choice: str | dict[str, Any] | None = None
 
     def asked(self) -> Asked:
         """Raises BadRequestError."""
-        tools = [] if self.tool_choice == "none" else self.tools or []
-        offered = (
-            json.dumps([tool.model_dump(exclude_unset=True) for tool in tools], ensure_ascii=False) if tools else ""
-        )
+        tools = [] if self.tool_choice == "none" else cast(list[dict[str, Any]], self.tools or [])
+        functions = [tool["function"] for tool in tools]
         return Asked(
             [message.turn() for message in self.messages],
             self.max_completion_tokens or self.max_tokens,
-            offered,
-            {tool.function.name: tool.function.parameters or {} for tool in tools},
+            json.dumps(tools, ensure_ascii=False) if tools else "",
+            {function["name"]: function.get("parameters") or {} for function in functions},
             self.stream,
             self.model or MODEL_NAME,
         )
@@ -158,7 +162,10 @@ class OpenAi:
         message: dict[str, Any] = {"role": "assistant", "content": answer.content}
         if answer.calls:
             message["tool_calls"] = [_call(numbered) for numbered in answer.calls]
+        # Not OpenAI's: the reply with its calls as they were sampled, for agents that read them themselves.
+        sampled = {"text": answer.reply.content, "finish_reason": answer.reply.finish_reason.value}
         choice = {"index": 0, "message": message, "finish_reason": _finish(answer), "logprobs": None}
+        choice["sampled"] = sampled
         return {**_head(answered, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
     def events(self, answered: Answered) -> list[str]:

@@ -18,7 +18,7 @@ from sweyard_trainer.custom import load_reward
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.gateway.build import engine_for, gateway_for
+from sweyard_trainer.gateway.build import engine_for, gateway_for, renderer_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.rules import step_deadline_seconds
@@ -73,8 +73,11 @@ def make_embedded_engines(spec: TrainingRunSpec, environment: Environment) -> Se
 def make_gateway_client(
     spec: TrainingRunSpec, environment: Environment, embedded: Sequence[EmbeddedEngine]
 ) -> GatewayClient:
-    """To the gateway of a cluster, or to one in this process."""
+    """To the gateway of a cluster, or to one in this process. Raises TemplateUnfitError."""
+    model = environment.storage / "model"
     if environment.gateway_admin_url:
+        if spec.agent.native_calls:
+            renderer_for(spec, model)  # the gateway's own refusal would be seen by nobody
         return HttpGateway(
             environment.gateway_url,
             environment.gateway_admin_url,
@@ -82,7 +85,6 @@ def make_gateway_client(
             lineage=str(environment.attempt),
             new_token=_nonce,
         )
-    model = environment.storage / "model"
     engines: list[Engine] = [*embedded]
     engines += [engine_for(spec, url, environment.engine_api_key, model) for url in environment.engine_urls]
     gateway = gateway_for(spec, model)

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, Message, ReachableSession, Reply
+from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, Message, ReachableSession, Reply, ToolSession
 from sweyard_sandbox.runtime import Sandbox
 
 
@@ -48,6 +48,12 @@ class ObservedSession:
             self._timings.add("model", began)
         self.messages = [*messages, Message("assistant", reply.content)]
         return reply
+
+    def offering(self, tools: str) -> ChatSession:
+        """See ToolSession; it is looked on all the same."""
+        assert isinstance(self._session, ToolSession), "gateways offer tools"
+        self._session = self._session.offering(tools)
+        return self
 
 
 class ReachableObservedSession(ObservedSession):

@@ -45,11 +45,25 @@ Change the repository so that the problem is solved. Leave the tests alone; othe
 finding the place in the code, and {check} before you finish.
 """
 
+TASK_OF_NATIVE = """\
+You are a programmer who repairs a code repository through tools. Call one tool in each reply; write your thoughts \
+before the call, if any.
+"""
+MALFORMED_NATIVE = "[No tool was called. Call exactly one tool in each reply.]"
 MALFORMED = "[No tool was called. Reply with exactly one call: <function=NAME> ... </function>.]"
 FIRST_ONLY = "[Only the first call was carried out. Call one tool in each reply.]\n"
 
 
 def brief(task: Task, tools: Iterable[str], *, check: str = "confirm your change by running it") -> list[Message]:
     """System and user message for an agent with these tools and `finish`."""
-    user = USER.format(directory=task.working_directory, problem=task.problem_statement.strip(), check=check)
-    return [Message("system", "\n".join((CALL_FORM, *tools, FINISH))), Message("user", user)]
+    return [Message("system", "\n".join((CALL_FORM, *tools, FINISH))), _asked(task, check)]
+
+
+def native_brief(task: Task, *, check: str = "confirm your change by running it") -> list[Message]:
+    """The same for an agent whose chat template tells of its tools."""
+    return [Message("system", TASK_OF_NATIVE), _asked(task, check)]
+
+
+def _asked(task: Task, check: str) -> Message:
+    problem = task.problem_statement.strip()
+    return Message("user", USER.format(directory=task.working_directory, problem=problem, check=check))
