@@ -1,5 +1,6 @@
 """The vLLM client against scripted servers; the real one is in test_vllm_server.py."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.serving import serving
 
@@ -43,6 +44,8 @@ class ScriptedServer:
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             if isinstance(answer, int):
                 return JSONResponse({"error": "status"}, answer)
+            if isinstance(answer, list):
+                return StreamingResponse(events(answer), media_type="text/event-stream")
             return JSONResponse({"choices": [answer]})
 
         async def models(request: Request) -> Response:
@@ -58,6 +61,24 @@ class ScriptedServer:
                 Route("/weight_info", weights),
             ]
         )
+
+
+async def events(chunks: list[dict[str, Any] | None]) -> AsyncIterator[str]:
+    """As vLLM streams a completion; None cuts the line."""
+    for chunk in chunks:
+        if chunk is None:
+            return
+        yield f"data: {json.dumps(chunk if 'error' in chunk else {'choices': [chunk]})}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def chunk(token_id: int, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "token_ids": [token_id],
+        "logprobs": {"token_logprobs": [-token_id / 10]},
+        "finish_reason": finish,
+        **more,
+    }
 
 
 @asynccontextmanager
@@ -194,3 +215,68 @@ async def test_a_server_that_is_gone_is_infrastructure(unused_tcp_port_factory: 
     with pytest.raises(EngineError, match="gave no answer"):
         await complete(engine)
     await engine.close()
+
+
+async def heard(engine: VllmEngine) -> tuple[list[int], Completion]:
+    told: list[int] = []
+    options = {"max_tokens": 5, "temperature": 0.7, "stop_token_ids": [8], "seed": 9, "cache_salt": "s"}
+    completion = await engine.complete(PROMPT, **options, on_tokens=told.extend)
+    assert tuple(told) == completion.token_ids
+    return told, completion
+
+
+WHOLE = Completion((5, 6, 8), (-0.5, -0.6, -0.8), 3, FinishReason.STOP)
+FIRST = chunk(5, prompt_token_ids=PROMPT)
+
+
+async def test_a_reply_is_told_of_as_it_comes_and_recorded_whole() -> None:
+    server = ScriptedServer([FIRST, chunk(6), chunk(8, "stop")], version="3")
+    async with client_of(server) as engine:
+        assert (await heard(engine))[1] == WHOLE
+    assert (server.requests[0]["stream"], server.requests[0]["return_token_ids"]) == (True, True)
+
+
+@pytest.mark.parametrize("trouble", [[FIRST, chunk(6), None], [FIRST, chunk(6), {"error": "x"}]], ids=["cut", "error"])
+async def test_a_reply_that_breaks_off_goes_on_behind_what_was_told(trouble: list[Any]) -> None:
+    server = ScriptedServer(trouble, 503, [chunk(8, "stop")], version="3")
+    async with client_of(server) as engine:
+        assert (await heard(engine))[1] == WHOLE
+    assert [(request["prompt"], request["max_tokens"]) for request in server.requests] == [
+        (PROMPT, 5),
+        *[([*PROMPT, 5, 6], 3)] * 2,
+    ]
+
+
+async def test_nothing_is_told_of_a_reply_before_which_the_weights_changed() -> None:
+    server = ScriptedServer([FIRST, chunk(8, "stop")], version="3")
+    server.version_after_reply = "4"
+    async with client_of(server) as engine:
+        assert (await heard(engine))[1].weight_version == 4
+    assert len(server.requests) == 2
+
+
+async def test_a_reply_that_broke_off_before_the_weights_changed_cannot_go_on() -> None:
+    server = ScriptedServer([FIRST, None], version="3")
+    async with client_of(server) as engine:
+
+        def change(token_ids: Any) -> None:
+            server.version = "4"
+
+        options = {"max_tokens": 5, "temperature": 0.7, "stop_token_ids": [8], "seed": 9, "cache_salt": "s"}
+        with pytest.raises(EngineError, match="in the midst of a reply"):
+            await engine.complete(PROMPT, **options, on_tokens=change)
+
+
+async def test_a_reply_whose_last_token_was_told_has_ended() -> None:
+    server = ScriptedServer([chunk(number, prompt_token_ids=PROMPT) for number in range(5)] + [None], version="3")
+    async with client_of(server) as engine:
+        told, completion = await heard(engine)
+    assert (told, completion.finish_reason) == ([0, 1, 2, 3, 4], FinishReason.LENGTH)
+
+
+async def test_where_experts_are_to_be_told_nothing_is_streamed() -> None:
+    server = ScriptedServer(GOOD, version="3")
+    async with client_of(server, streams=False) as engine:
+        options = {"max_tokens": 5, "temperature": 0.7, "stop_token_ids": [8], "seed": 9, "cache_salt": "s"}
+        assert (await engine.complete(PROMPT, **options, on_tokens=lambda ids: 1 / 0)).token_ids == (7, 8)
+    assert "stream" not in server.requests[0]

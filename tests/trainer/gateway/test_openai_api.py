@@ -1,9 +1,11 @@
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
+from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.gateway.gateway import Gateway, Limits
 from sweyard_trainer.gateway.public_app import public_app
@@ -50,6 +52,30 @@ async def test_streaming_and_not_give_the_same_text_and_lose_none_of_it(http: An
     record = http.gateway.finish_session("a")
     assert record.num_forks == 0
     assert record.segments[0].token_ids[record.segments[0].loss_mask].tolist() == renderer.reply_ids(TEXT) * 2
+
+
+async def test_a_stream_tells_of_a_reply_as_it_is_sampled(http: Any, renderer: ChatRenderer) -> None:
+    body = {"messages": [QUESTION], "stream": True}
+    text, chunks = streamed((await http.post("/v1/chat/completions", json=body)).text)
+    assert text == TEXT
+    assert sum("content" in chunk["choices"][0]["delta"] for chunk in chunks) > 5
+    (segment,) = http.gateway.finish_session("a").segments
+    assert segment.token_ids[segment.loss_mask].tolist() == renderer.reply_ids(TEXT)
+
+
+async def test_a_reply_that_fails_in_its_midst_ends_the_stream_and_is_not_recorded(http: Any) -> None:
+    async def dies(*_: Any, on_tokens: Any, **__: Any) -> None:
+        on_tokens(http.engine._script((), 0)[:9])
+        await asyncio.sleep(0.01)
+        raise EngineError("it died")
+
+    http.engine.complete = dies
+    told = (await http.post("/v1/chat/completions", json={"messages": [QUESTION], "stream": True})).text
+    assert "I look" in told
+    assert "[DONE]" not in told
+    assert "engine_unavailable" in told.split("\n\n")[-2]
+    record = http.gateway.finish_session("a")
+    assert (record.segments, record.failure) == ((), "it died")
 
 
 async def test_text_parts_are_joined(http: Any, renderer: ChatRenderer) -> None:

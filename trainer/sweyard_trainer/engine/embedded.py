@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.decoding import Prompt, decode
-from sweyard_trainer.engine.engine import Completion
+from sweyard_trainer.engine.engine import Completion, OnTokens
 
 SMALL_MODEL_PARAMETERS = 10_000_000
 MOST_LINGER_SECONDS = 0.2
@@ -71,6 +71,7 @@ class TransformersEngine:
         seed: int,
         cache_salt: str,
         routing_from: int = 0,
+        on_tokens: OnTokens | None = None,
     ) -> Completion:
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._serve(), name="embedded-engine")

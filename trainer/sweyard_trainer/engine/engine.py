@@ -6,7 +6,7 @@ Invariants every engine keeps (tests/trainer/engine):
 - an engine says which weights sampled; during one completion they do not change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -44,6 +44,10 @@ class Completion:
     where the engine says nothing of it."""
 
 
+OnTokens = Callable[[Sequence[int]], None]
+"""Told of the tokens of a reply as they are sampled, in order."""
+
+
 class Engine(Protocol):
     """One server, or one model in this process."""
 
@@ -70,10 +74,12 @@ class Engine(Protocol):
         seed: int,
         cache_salt: str,
         routing_from: int = 0,
+        on_tokens: OnTokens | None = None,
     ) -> Completion:
         """Continue `prompt_ids`; temperature 0 is greedy. Raises EngineError, EngineUnfitError.
 
-        `routing_from` is the first token whose choice of experts is still unknown.
+        `routing_from` is the first token whose choice of experts is still unknown. `on_tokens` may be told of tokens
+        beforehand: what it was told is the beginning of what is returned, or nothing is.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sweyard_sandbox.agents.protocol import FinishReason
-from sweyard_trainer.engine.engine import Completion, EngineError
+from sweyard_trainer.engine.engine import Completion, EngineError, OnTokens
 
 Script = Callable[[Sequence[int], int], Sequence[int]]
 """(prompt ids, seed) -> ids of the reply, the stop token included if the reply is to end by itself."""
@@ -52,6 +52,7 @@ class FakeEngine:
         seed: int,
         cache_salt: str,
         routing_from: int = 0,
+        on_tokens: OnTokens | None = None,
     ) -> Completion:
         if self.hangs:
             await asyncio.Event().wait()
@@ -61,6 +62,10 @@ class FakeEngine:
         self.prompts.append(tuple(prompt_ids))
         self.salts.append(cache_salt)
         reply = tuple(self._script(prompt_ids, seed))[:max_tokens]
+        for token_id in reply if on_tokens else ():
+            assert on_tokens is not None
+            on_tokens([token_id])
+            await asyncio.sleep(0)
         stopped = bool(reply) and reply[-1] in stop_token_ids
         logprobs = tuple(fake_logprob(seed, position) for position in range(len(reply)))
         return Completion(reply, logprobs, self._version, FinishReason.STOP if stopped else FinishReason.LENGTH)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweyard_sandbox.agents.protocol import FinishReason
-from sweyard_trainer.engine.engine import Completion, EngineError
+from sweyard_trainer.engine.engine import Completion, EngineError, OnTokens
 from sweyard_trainer.trajectory import Segment
 
 
@@ -42,6 +42,7 @@ class RecordedEngine:
         seed: int,
         cache_salt: str,
         routing_from: int = 0,
+        on_tokens: OnTokens | None = None,
     ) -> Completion:
         """What was sampled after these tokens. Raises EngineError where nothing was."""
         prompt = np.asarray(prompt_ids, np.int32)

@@ -3,15 +3,17 @@
 import asyncio
 import functools
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import aiohttp
 
 from sweyard_api.engine_command import ADAPTER_NAME
 from sweyard_sandbox.agents.protocol import FinishReason
-from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
+from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError, OnTokens
 from sweyard_trainer.engine.routing import decode_routing
+from sweyard_trainer.engine.vllm_stream import Told, chunks
 
 T = TypeVar("T")
 
@@ -38,11 +40,14 @@ class VllmEngine:
         api_key: str | None = None,
         fixed_weights: bool = False,
         encode: Encode | None = None,
+        streams: bool = True,
     ) -> None:
-        """With `fixed_weights` it has version 0 for ever and is not asked. `encode` is for text without ids."""
+        """With `fixed_weights` it has version 0 for ever and is not asked. `encode` is for text without ids. Servers
+        that are to tell which experts a token took do so of whole replies alone, so those must not be streamed."""
         self._url = url.rstrip("/")
         self._fixed_weights = fixed_weights
         self._encode = encode
+        self._streams = streams and encode is None
         self._model: str | None = None
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -71,6 +76,7 @@ class VllmEngine:
         seed: int,
         cache_salt: str,
         routing_from: int = 0,
+        on_tokens: OnTokens | None = None,
     ) -> Completion:
         body = {
             "model": await self._served_model(),
@@ -88,6 +94,10 @@ class VllmEngine:
             "cache_salt": cache_salt,
             "routed_experts_prompt_start": routing_from,
         }
+        if on_tokens is not None and self._streams:
+            told = Told()
+            await self._send(functools.partial(self._stream, body, told, on_tokens), "/v1/completions")
+            return told.completion()
         reply, version = await self._send(functools.partial(self._sample, body), "/v1/completions")
         if self._encode is not None and reply["choices"][0].get("token_ids") is None:
             return retokenized(reply, version, self._encode, stop_token_ids)
@@ -137,6 +147,39 @@ class VllmEngine:
             raise _NoAnswerError(None, "its weights changed during the request")
         return reply, before
 
+    async def _stream(self, body: dict[str, Any], told: Told, on_tokens: OnTokens, seconds: float) -> None:
+        """Take in the rest of a reply, chunk by chunk, telling of each.
+
+        What was told cannot be taken back, so it is of the version that the server had before and has with the first
+        chunk: it could not change since. Raises EngineError where a reply that broke off cannot go on.
+        """
+        version = await self._version_now(seconds)
+        if told.token_ids and version != told.weight_version:
+            raise EngineError(f"{self._url} changed its weights, or was started again, in the midst of a reply")
+        told.weight_version = version
+        asked = told.rest_of(body)
+        if asked["max_tokens"] == 0:
+            told.finish_reason = FinishReason.LENGTH
+            return
+        is_first = True
+        async with self._request("POST", "/v1/completions", asked, seconds) as response:
+            async for chunk in chunks(response):
+                if "choices" not in chunk:
+                    raise _NoAnswerError(None, str(chunk)[:500])
+                if is_first and await self._version_now(seconds) != version:
+                    raise _NoAnswerError(None, "its weights changed during the request")
+                is_first = False
+                piece = parse_completion(chunk, asked["prompt"], version, self._url)
+                told.add(piece)
+                on_tokens(piece.token_ids)
+                if chunk["choices"][0].get("finish_reason"):
+                    told.finish_reason = piece.finish_reason
+        if told.finish_reason is None:
+            raise _NoAnswerError(None, "the reply broke off")
+
+    async def _version_now(self, seconds: float) -> int:
+        return 0 if self._fixed_weights else await self._ask_version(seconds)
+
     async def _ask_version(self, seconds: float) -> int:
         version = str((await self._get("/weight_info", seconds)).get("weight_version"))
         return int(version) if version.isdigit() else 0  # a server that was never updated has a word here
@@ -146,6 +189,15 @@ class VllmEngine:
 
     async def _once(self, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
         """JSON of a 200. Raises _NoAnswerError."""
+        async with self._request(method, path, body, seconds) as response:
+            reply: dict[str, Any] = await response.json()
+            return reply
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, path: str, body: dict[str, Any] | None, seconds: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A 200. Raises _NoAnswerError, also for what goes wrong while it is read."""
         if self._http is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
             self._http = aiohttp.ClientSession(headers=self._headers, connector=connector)
@@ -154,8 +206,7 @@ class VllmEngine:
             async with self._http.request(method, self._url + path, json=body, timeout=timeout) as response:
                 if response.status != 200:
                     raise _NoAnswerError(response.status, (await response.text())[:500])
-                reply: dict[str, Any] = await response.json()
-                return reply
+                yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _NoAnswerError(None, f"{type(error).__name__}: {error}") from error
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -142,22 +143,11 @@ class Anthropic:
         answer = answered.answer
         usage = {"input_tokens": answer.num_prompt_tokens, "output_tokens": answer.reply.num_tokens}
         ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
-        return {**_head(answered), "content": _content(answer), **ended, "usage": usage}
+        return {**_head(answered.number, answered.asked), "content": _content(answer), **ended, "usage": usage}
 
-    def events(self, answered: Answered) -> list[str]:
-        """See Dialect: begin, each block whole, end with the reason and the usage."""
-        answer = answered.answer
-        usage = {"input_tokens": answer.num_prompt_tokens, "output_tokens": 0}
-        begun = {**_head(answered), "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
-        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
-        for index, block in enumerate(_content(answer)):
-            events += [{"index": index} | event for event in _block_events(block)]
-        ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
-        events += [
-            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": answer.reply.num_tokens}},
-            {"type": "message_stop"},
-        ]
-        return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+    def events(self, number: int, asked: Asked) -> "MessageEvents":
+        """See Dialect."""
+        return MessageEvents(_head(number, asked))
 
     def error(self, message: str, status: int, code: str, param: str | None = None) -> dict[str, Any]:
         """See Dialect."""
@@ -165,8 +155,49 @@ class Anthropic:
         return {"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": message}}
 
 
-def _head(answered: Answered) -> dict[str, Any]:
-    return {"id": f"msg_{answered.number}", "type": "message", "role": "assistant", "model": answered.asked.model}
+@dataclass(slots=True)
+class MessageEvents:
+    """See Events: begin, a block of text, each call whole, end with the reason and the usage."""
+
+    head: dict[str, Any]
+    has_text: bool = False
+
+    def begin(self, num_prompt_tokens: int) -> list[str]:
+        """See Events."""
+        usage = {"input_tokens": num_prompt_tokens, "output_tokens": 0}
+        begun = {**self.head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        return [_event("message_start", message=begun)]
+
+    def text(self, piece: str) -> list[str]:
+        """See Events."""
+        said = _event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+        return [*self._text_begins(), said]
+
+    def end(self, answered: Answered) -> list[str]:
+        """See Events."""
+        answer = answered.answer
+        blocks = _content(answer)
+        events = self._text_begins() if blocks[0]["type"] == "text" else []
+        events += [_event("content_block_stop", index=0)] if self.has_text else []
+        for index, block in enumerate(blocks):
+            events += _call_events(index, block) if block["type"] == "tool_use" else []
+        ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
+        usage = {"output_tokens": answer.reply.num_tokens}
+        return [*events, _event("message_delta", delta=ended, usage=usage), _event("message_stop")]
+
+    def _text_begins(self) -> list[str]:
+        if self.has_text:
+            return []
+        self.has_text = True
+        return [_event("content_block_start", index=0, content_block={"type": "text", "text": ""})]
+
+
+def _event(kind: str, **fields: Any) -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n"
+
+
+def _head(number: int, asked: Asked) -> dict[str, Any]:
+    return {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": asked.model}
 
 
 def _content(answer: Answer) -> list[dict[str, Any]]:
@@ -177,16 +208,12 @@ def _content(answer: Answer) -> list[dict[str, Any]]:
     return [*text, *calls]
 
 
-def _block_events(block: dict[str, Any]) -> list[dict[str, Any]]:
-    if block["type"] == "text":
-        empty, delta = block | {"text": ""}, {"type": "text_delta", "text": block["text"]}
-    else:
-        empty = block | {"input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"], ensure_ascii=False)}
+def _call_events(index: int, block: dict[str, Any]) -> list[str]:
+    delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"], ensure_ascii=False)}
     return [
-        {"type": "content_block_start", "content_block": empty},
-        {"type": "content_block_delta", "delta": delta},
-        {"type": "content_block_stop"},
+        _event("content_block_start", index=index, content_block=block | {"input": {}}),
+        _event("content_block_delta", index=index, delta=delta),
+        _event("content_block_stop", index=index),
     ]
 
 

@@ -34,4 +34,10 @@ def engine_for(spec: TrainingRunSpec, url: str, api_key: str | None, model: Path
     """The client of one server; `model` as for `gateway_for`."""
     inference = spec.inference
     encode = ChatRenderer.load(model).content_ids if inference.retokenize_replies else None
-    return VllmEngine(url, api_key=api_key, fixed_weights=inference.fixed_weights, encode=encode)
+    return VllmEngine(
+        url,
+        api_key=api_key,
+        fixed_weights=inference.fixed_weights,
+        encode=encode,
+        streams=not spec.trainer.replay_routing,
+    )

@@ -1,6 +1,5 @@
 """What the APIs that agents speak have in common: a conversation and tools are asked of, a reply with calls answers."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -70,7 +69,22 @@ class Answered:
     number: int
     asked: Asked
     answer: Answer
-    created: int = field(default_factory=lambda: int(time.time()))
+
+
+class Events(Protocol):
+    """One answer as server-sent events, in this order: begin, text any number of times, end."""
+
+    def begin(self, num_prompt_tokens: int) -> list[str]:
+        """Before the reply."""
+        ...
+
+    def text(self, piece: str) -> list[str]:
+        """More of the reply's content, never empty."""
+        ...
+
+    def end(self, answered: Answered) -> list[str]:
+        """Calls, and why the reply ended. All of its content has been told."""
+        ...
 
 
 class Dialect(Protocol):
@@ -87,7 +101,7 @@ class Dialect(Protocol):
         """The answer to a request that does not stream."""
         ...
 
-    def events(self, answered: Answered) -> list[str]:
+    def events(self, number: int, asked: Asked) -> "Events":
         """The same answer as server-sent events."""
         ...
 

@@ -8,14 +8,16 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.engine.engine import Completion, Engine, EngineError
+from sweyard_trainer.engine.engine import Completion, Engine, EngineError, OnTokens
 from sweyard_trainer.gateway.conversation import Conversation, Opening
 from sweyard_trainer.gateway.engine_set import EngineSet, confirming
 from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.gateway.shown_replies import Numbered, ShownReplies
+from sweyard_trainer.gateway.shown_text import ShownText
 from sweyard_trainer.gateway.tool_calls import CallForm, Parsed, Schemas
 from sweyard_trainer.trajectory import Segment
 
@@ -58,6 +60,18 @@ class Answer:
     content: str = ""
     """The reply as the client sees it: without its calls, if it was offered tools."""
     calls: tuple[Numbered, ...] = ()
+
+
+class Listener(Protocol):
+    """Who wants to hear of a reply before it is whole."""
+
+    def begins(self, num_prompt_tokens: int) -> None:
+        """Once, before the model is asked."""
+        ...
+
+    def says(self, text: str) -> None:
+        """More of the content. All of it together is the beginning of the answer's, whose end may not be told here."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +204,7 @@ class Gateway:
         max_tokens: int | None = None,
         tools: str = "",
         schemas: Schemas | None = None,
+        listener: Listener | None = None,
     ) -> Answer:
         """Reply to `messages`; `tools` is the JSON text of those that are offered, `schemas` of their parameters.
 
@@ -203,8 +218,10 @@ class Gateway:
         if room <= 0:
             session.truncated = True
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
+        if listener is not None:
+            listener.begins(len(opening.prompt_ids))
         try:
-            completion = await self._sample(session, opening, room)
+            completion = await self._sample(session, opening, room, self._telling(listener, form))
         except EngineError as error:
             session.failure = error.message
             raise
@@ -244,7 +261,20 @@ class Gateway:
             return await asyncio.to_thread(session.conversation.open, messages, tools)
         return session.conversation.open(messages, tools)
 
-    async def _sample(self, session: Session, opening: Opening, max_tokens: int) -> Completion:
+    def _telling(self, listener: Listener | None, form: CallForm | None) -> OnTokens | None:
+        if listener is None or not self._renderer.tells_by_piece:
+            return None
+        shown = ShownText(self._renderer, form)
+
+        def tell(token_ids: Sequence[int]) -> None:
+            if piece := shown.take(token_ids):
+                listener.says(piece)
+
+        return tell
+
+    async def _sample(
+        self, session: Session, opening: Opening, max_tokens: int, on_tokens: OnTokens | None
+    ) -> Completion:
         engines = self._engines
         engine = engines.choose(session.id)
         seed = call_seed(session.seed, session.num_calls)
@@ -257,6 +287,7 @@ class Gateway:
             seed=seed,
             cache_salt=engines.cache_salt,
             routing_from=opening.num_routed,
+            on_tokens=on_tokens,
         )
         return await engines.unless_it_leaves(engine, answer)
 

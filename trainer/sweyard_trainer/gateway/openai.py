@@ -1,6 +1,8 @@
 """The part of the OpenAI chat completions API that is spoken here: parsing, replies, stream chunks, errors."""
 
 import json
+import time
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
@@ -166,24 +168,15 @@ class OpenAi:
         sampled = {"text": answer.reply.content, "finish_reason": answer.reply.finish_reason.value}
         choice = {"index": 0, "message": message, "finish_reason": _finish(answer), "logprobs": None}
         choice["sampled"] = sampled
-        return {**_head(answered, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
+        return {
+            **_head(answered.number, answered.asked, "chat.completion"),
+            "choices": [choice],
+            "usage": _usage(answer),
+        }
 
-    def events(self, answered: Answered) -> list[str]:
-        """See Dialect: role, text, calls, end with the usage, and the end mark."""
-        answer, head = answered.answer, _head(answered, "chat.completion.chunk")
-
-        def chunk(delta: dict[str, Any], finish: str | None, **extra: Any) -> str:
-            choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-            return f"data: {json.dumps({**head, 'choices': [choice], **extra})}\n\n"
-
-        calls = [{"index": index, **_call(numbered)} for index, numbered in enumerate(answer.calls)]
-        return [
-            chunk({"role": "assistant", "content": ""}, None),
-            chunk({"content": answer.content}, None),
-            *([chunk({"tool_calls": calls}, None)] if calls else []),
-            chunk({}, _finish(answer), usage=_usage(answer)),
-            "data: [DONE]\n\n",
-        ]
+    def events(self, number: int, asked: Asked) -> "ChatEvents":
+        """See Dialect."""
+        return ChatEvents(_head(number, asked, "chat.completion.chunk"))
 
     def error(self, message: str, status: int, code: str, param: str | None = None) -> dict[str, Any]:
         """See Dialect."""
@@ -191,9 +184,38 @@ class OpenAi:
         return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def _head(answered: Answered, kind: str) -> dict[str, Any]:
-    head = {"id": f"chatcmpl-{answered.number}", "object": kind, "created": answered.created}
-    return {**head, "model": answered.asked.model}
+@dataclass(frozen=True, slots=True)
+class ChatEvents:
+    """See Events: role, text, calls, end with the usage, and the end mark."""
+
+    head: dict[str, Any]
+
+    def begin(self, num_prompt_tokens: int) -> list[str]:
+        """See Events."""
+        return [self._chunk({"role": "assistant", "content": ""})]
+
+    def text(self, piece: str) -> list[str]:
+        """See Events."""
+        return [self._chunk({"content": piece})]
+
+    def end(self, answered: Answered) -> list[str]:
+        """See Events."""
+        answer = answered.answer
+        calls = [{"index": index, **_call(numbered)} for index, numbered in enumerate(answer.calls)]
+        return [
+            *([self._chunk({"tool_calls": calls})] if calls else []),
+            self._chunk({}, _finish(answer), usage=_usage(answer)),
+            "data: [DONE]\n\n",
+        ]
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **extra: Any) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return f"data: {json.dumps({**self.head, 'choices': [choice], **extra})}\n\n"
+
+
+def _head(number: int, asked: Asked, kind: str) -> dict[str, Any]:
+    head = {"id": f"chatcmpl-{number}", "object": kind, "created": int(time.time())}
+    return {**head, "model": asked.model}
 
 
 def _call(numbered: Numbered) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """The port that sandboxes reach: chats in the dialects that agents speak, authorised by a session's own token.
 
-A stream is for clients that want one: it brings each reply whole, after events that keep it open meanwhile. What was
-told could not be taken back: an engine that dies or changes its weights in mid-reply is asked anew, and the calls of a
-reply are read from all of it. Nor do vLLM's own streams tell which experts a token took.
+A stream tells of a reply as it is sampled, and of its calls once they are whole. What was told stays: a reply that
+breaks off goes on behind it, and where it cannot the stream ends with an error and nothing is recorded. Where tokens
+have no texts of their own, or experts are to be replayed, which vLLM's streams do not tell of, a reply comes whole at
+the end.
 """
 
 import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,9 +21,10 @@ from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.errors import InfrastructureError
 from sweyard_trainer.engine.engine import EngineUnfitError
 from sweyard_trainer.gateway.anthropic import Anthropic
-from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, Dialect, ReturnedReply
+from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, Dialect, Events, ReturnedReply
 from sweyard_trainer.gateway.gateway import Answer, Gateway, NoToolsError, SessionSpentError, SessionUnknownError
 from sweyard_trainer.gateway.openai import OpenAi
+from sweyard_trainer.gateway.responses import Responses
 
 KEEPALIVE_SECONDS = 10.0
 """A silent stream is cut by what stands between."""
@@ -50,6 +53,7 @@ def public_app(gateway: Gateway) -> Starlette:
     return Starlette(
         routes=[
             Route("/v1/chat/completions", _handler(gateway, OpenAi()), methods=["POST"]),
+            Route("/v1/responses", _handler(gateway, Responses()), methods=["POST"]),
             Route("/v1/messages", _handler(gateway, Anthropic()), methods=["POST"]),
             Route("/v1/models", models, methods=["GET"]),
             Route("/healthz", healthy, methods=["GET"]),
@@ -67,14 +71,16 @@ def _handler(gateway: Gateway, dialect: Dialect) -> Handler:
             messages = [_message(gateway, session_id, turn) for turn in asked.messages]
         except FAILURES as error:
             return _failed(dialect, error)
-        answer = asyncio.ensure_future(
-            gateway.chat(session_id, messages, max_tokens=asked.reply_limit, tools=asked.tools, schemas=asked.schemas)
-        )
-        if asked.stream:
+        heard = Heard() if asked.stream else None
+        limit, tools, schemas = asked.reply_limit, asked.tools, asked.schemas
+        chat = gateway.chat(session_id, messages, max_tokens=limit, tools=tools, schemas=schemas, listener=heard)
+        answer = asyncio.ensure_future(chat)
+        if heard is not None:
             # A stream that has begun can tell of a failure, but no longer by its status, which clients go by.
-            await asyncio.wait([answer], timeout=KEEPALIVE_SECONDS)
+            await heard.more(answer, KEEPALIVE_SECONDS)
             if not (answer.done() and answer.exception()):
-                return StreamingResponse(_stream(dialect, next(numbers), asked, answer), media_type="text/event-stream")
+                events = _stream(dialect, next(numbers), asked, answer, heard)
+                return StreamingResponse(events, media_type="text/event-stream")
         try:
             return JSONResponse(dialect.body(Answered(next(numbers), asked, await answer)))
         except FAILURES as error:
@@ -93,16 +99,64 @@ def _message(gateway: Gateway, session_id: str, turn: Message | ReturnedReply) -
     return gateway.returned_reply(session_id, turn.content, turn.calls) if isinstance(turn, ReturnedReply) else turn
 
 
-async def _stream(dialect: Dialect, number: int, asked: Asked, answer: "asyncio.Future[Answer]") -> AsyncIterator[str]:
-    while not answer.done():
-        yield dialect.keepalive
-        await asyncio.wait([answer], timeout=KEEPALIVE_SECONDS)
-    try:
-        events = dialect.events(Answered(number, asked, answer.result()))
-    except FAILURES as error:
-        events = [f"data: {json.dumps(_told(dialect, error)[0])}\n\n"]
-    for event in events:
+class Heard:
+    """A Listener that keeps what was said until it is taken."""
+
+    def __init__(self) -> None:
+        self.num_prompt_tokens = 0
+        self._pieces: list[str] = []
+        self._news = asyncio.Event()
+
+    def begins(self, num_prompt_tokens: int) -> None:
+        """See Listener."""
+        self.num_prompt_tokens = num_prompt_tokens
+
+    def says(self, text: str) -> None:
+        """See Listener."""
+        self._pieces.append(text)
+        self._news.set()
+
+    async def more(self, answer: "asyncio.Future[Answer]", seconds: float) -> None:
+        """Wait for that, or for the answer, so long at most."""
+        news = asyncio.ensure_future(self._news.wait())
+        waited: list[asyncio.Future[Any]] = [answer, news]
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+
+    def take(self) -> str:
+        """All that was said since."""
+        self._news.clear()
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        return text
+
+
+async def _stream(
+    dialect: Dialect, number: int, asked: Asked, answer: "asyncio.Future[Answer]", heard: Heard
+) -> AsyncIterator[str]:
+    events = dialect.events(number, asked)
+    for event in events.begin(heard.num_prompt_tokens):
         yield event
+    num_told = 0
+    while not answer.done():
+        piece = heard.take()
+        for event in events.text(piece) if piece else [dialect.keepalive]:
+            yield event
+        num_told += len(piece)
+        await heard.more(answer, KEEPALIVE_SECONDS)
+    for event in _last_events(dialect, events, num_told, number, asked, answer):
+        yield event
+
+
+def _last_events(
+    dialect: Dialect, events: Events, num_told: int, number: int, asked: Asked, answer: "asyncio.Future[Answer]"
+) -> list[str]:
+    try:
+        whole = answer.result()
+    except FAILURES as error:
+        return [f"data: {json.dumps(_told(dialect, error)[0])}\n\n"]
+    rest = whole.content[num_told:]
+    return [*(events.text(rest) if rest else []), *events.end(Answered(number, asked, whole))]
 
 
 def _failed(dialect: Dialect, error: Exception) -> Response:

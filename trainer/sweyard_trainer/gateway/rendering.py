@@ -19,6 +19,9 @@ from sweyard_trainer.gateway.tool_calls import call_form
 PROBE_REPLY = "sweyard-probe-reply"
 """Content of the probe's assistant message; a word that no template changes."""
 
+PIECES = "  a word, isn't it .\n\n    x = 1 "
+"""What tokenizers of words and those that tidy up tell otherwise than token by token."""
+
 GENERAL_CLASSES = {"PreTrainedTokenizerFast", "TokenizersBackend"}
 """Names of the class that does what tokenizer.json says."""
 
@@ -52,6 +55,8 @@ class ChatRenderer:
         self._end_text = tokenizer.convert_ids_to_tokens(self._end_id)
         self.call_form = call_form(str(tokenizer.chat_template))
         """How the model writes tool calls; None where its template has no tools."""
+        self.tells_by_piece = _tells_by_piece(tokenizer)
+        """A text is its tokens' texts one behind another, as that of byte-level tokenizers is."""
 
     @classmethod
     def load(cls, directory: Path) -> "ChatRenderer":
@@ -115,6 +120,12 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     from transformers import AutoTokenizer
 
     return cast(Tokenizer, AutoTokenizer.from_pretrained(directory))
+
+
+def _tells_by_piece(tokenizer: Tokenizer) -> bool:
+    ids = tokenizer.encode(PIECES, add_special_tokens=False)
+    pieces = [tokenizer.decode([token_id], skip_special_tokens=False) for token_id in ids]
+    return "".join(pieces) == tokenizer.decode(ids, skip_special_tokens=False) == PIECES
 
 
 def _end_of_turn_id(tokenizer: Tokenizer) -> int:

@@ -47,6 +47,11 @@ Schemas = Mapping[str, Mapping[str, Any]]
 class CallForm(Protocol):
     """One way of writing calls."""
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What calls begin with."""
+        ...
+
     def parse(self, text: str, schemas: Schemas) -> Parsed:
         """Calls of a reply. A text without any that can be read is content as it is."""
         ...
@@ -58,6 +63,8 @@ class CallForm(Protocol):
 
 class HermesForm:
     """JSON between tags."""
+
+    marks = ("<tool_call>",)
 
     def parse(self, text: str, schemas: Schemas) -> Parsed:
         """See CallForm."""
@@ -72,6 +79,8 @@ class HermesForm:
 
 class CoderForm:
     """Tags for the function and each parameter; values are text, read by the tool's schema."""
+
+    marks = ("<tool_call>", "<function=")
 
     def parse(self, text: str, schemas: Schemas) -> Parsed:
         """See CallForm."""
