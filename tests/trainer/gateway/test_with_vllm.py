@@ -101,6 +101,19 @@ async def test_the_same_seed_gives_the_same_reply(vllm_url: str) -> None:
     assert first.finish_reason is FinishReason.LENGTH
 
 
+async def test_what_is_told_of_a_reply_is_what_a_whole_one_is(vllm_url: str) -> None:
+    engine = VllmEngine(vllm_url)
+    options: dict[str, Any] = {"max_tokens": 16, "temperature": 1.0, "stop_token_ids": [], "cache_salt": "s", "seed": 3}
+    pieces: list[tuple[int, ...]] = []
+    streamed = await engine.complete([5, 6, 7], **options, on_tokens=lambda ids: pieces.append(tuple(ids)))
+    whole = await engine.complete([5, 6, 7], **options)
+    await engine.close()
+    assert tuple(token for piece in pieces for token in piece) == streamed.token_ids == whole.token_ids
+    assert streamed.logprobs == pytest.approx(whole.logprobs, abs=1e-5)
+    assert (streamed.finish_reason, streamed.weight_version) == (whole.finish_reason, whole.weight_version)
+    assert len(pieces) > 4
+
+
 async def test_a_prompt_longer_than_the_context_is_not_retried_for_ever(vllm_url: str) -> None:
     engine = VllmEngine(vllm_url)
     with pytest.raises(EngineError, match="answered 400"):
