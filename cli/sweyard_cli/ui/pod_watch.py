@@ -95,7 +95,7 @@ class PodWatch:
                 version = str(event["object"]["metadata"]["resourceVersion"])
                 self._take(event["type"], event["object"])
         finally:
-            stream.release_conn()
+            stream.close()  # what is unread of it is nobody's
         return version
 
     def _take(self, kind: str, pod: dict[str, Any]) -> None:

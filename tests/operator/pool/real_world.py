@@ -69,6 +69,7 @@ class RealWorld:
         self.process = process
         self.created: set[str] = set()
         self._renewals: dict[str, asyncio.Task[None]] = {}
+        self._dead: list[asyncio.Task[None]] = []
 
     async def create_pool(self, **spec: Any) -> None:
         metadata = {"name": "pool", "namespace": self.namespace}
@@ -167,7 +168,8 @@ class RealWorld:
             await asyncio.sleep(1.0)
 
     def die(self, holder: str) -> None:
-        self._renewals.pop(holder).cancel()
+        self._dead.append(self._renewals.pop(holder))
+        self._dead[-1].cancel()
 
     async def until(self, holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
@@ -182,5 +184,8 @@ class RealWorld:
         await self.until(holds)
 
     async def close(self) -> None:
-        for task in self._renewals.values():
+        """A request that is cancelled has yet to close its connection."""
+        tasks = [*self._renewals.values(), *self._dead]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
