@@ -16,9 +16,13 @@ class FakeCopier:
     digests: dict[str, str] = field(default_factory=dict)
     copied: list[str] = field(default_factory=list)
     together: threading.Barrier | None = None
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     def digest(self, image: str) -> str | None:
         return self.digests.get(image)
+
+    def stop(self) -> None:
+        self.stopped.set()
 
     def copy(self, source: str, target: str) -> None:
         if self.together is not None:
@@ -66,3 +70,17 @@ def test_copies_run_side_by_side() -> None:
     images = [f"i{number}:1" for number in range(3)]
     copier = FakeCopier(dict.fromkeys(images, "sha256:1"), together=threading.Barrier(3))
     assert set(outcomes({image: f"m/{image}" for image in images}, copier, parallel=3).values()) == {Outcome.COPIED}
+
+
+def test_an_interrupt_ends_the_copies_under_way() -> None:
+    class Endless(FakeCopier):
+        def copy(self, source: str, target: str) -> None:
+            if source == "a:1":
+                raise KeyboardInterrupt
+            assert self.stopped.wait(timeout=10)
+            raise CopyError("interrupted")
+
+    copier = Endless({"a:1": "sha256:1"})
+    with pytest.raises(KeyboardInterrupt):
+        outcomes({"a:1": "m/a:1", "b:1": "m/b:1"}, copier)
+    assert copier.stopped.is_set()

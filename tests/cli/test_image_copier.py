@@ -252,6 +252,19 @@ def test_a_blob_that_stays_corrupt_is_said_and_never_stored_and_the_rest_is_kept
     assert target.seen["stored"] == 3
 
 
+def test_a_copy_that_is_stopped_ends_soon_and_stores_nothing_by_half(registries: Pair) -> None:
+    source, target = registries
+    source.push("a", "1", *LAYERS)
+    source.lies["GET", digest_of(LAYERS[0])] = ["429", "429"]
+    copier = ImageCopier(RegistryClient())
+    threading.Timer(0.05, copier.stop).start()
+    with pytest.raises(CopyError, match="interrupted"):
+        copier.copy(f"{source.address}/a:1", f"{target.address}/a:1")
+    assert copier_of().digest(f"{target.address}/a:1") is None
+    copier_of().copy(f"{source.address}/a:1", f"{target.address}/a:1")
+    assert target.holds_whole("a", "1")
+
+
 def test_what_is_missing_is_said_at_once(registries: Pair) -> None:
     source, target = registries
     slept: list[float] = []

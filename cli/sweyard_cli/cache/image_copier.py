@@ -5,7 +5,7 @@ import hashlib
 import json
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import IO
@@ -52,6 +52,10 @@ class ImageCopier:
             return self._head(place, "manifests", place.reference)
         except RegistryError:
             return None
+
+    def stop(self) -> None:
+        """Let copies that other threads make end soon, with CopyError."""
+        self.client.stop()
 
     def copy(self, source: str, target: str) -> None:
         """With its digest, for every platform. Raises CopyError."""
@@ -103,7 +107,7 @@ class ImageCopier:
         path = f"{location}{joint}{urllib.parse.urlencode({'digest': digest})}"
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with self.client.open("GET", source.host, source.path("blobs", digest)) as reply:
-            body = _verified(reply, digest, size)
+            body = _verified(reply, digest, size, self.client.check_running)
             with self.client.open("PUT", target.host, path, headers=headers, body=body):
                 pass
 
@@ -129,10 +133,12 @@ class ImageCopier:
             raise
 
 
-def _verified(reply: IO[bytes], digest: str, size: int) -> Iterator[bytes]:
-    """The bytes of a blob; the last of them only once all are what the digest says. Raises BrokenOffError."""
+def _verified(reply: IO[bytes], digest: str, size: int, check_running: Callable[[], None]) -> Iterator[bytes]:
+    """The bytes of a blob; the last of them only once all are what the digest says. Raises BrokenOffError, and what
+    `check_running` raises."""
     found, count, held_back = hashlib.sha256(), 0, b""
     while piece := reply.read(_PIECE_BYTES):
+        check_running()
         found.update(piece)
         count += len(piece)
         if held_back:

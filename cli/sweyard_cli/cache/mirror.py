@@ -27,6 +27,10 @@ class Copier(Protocol):
         """With its digest, for every platform. Raises CopyError."""
         ...
 
+    def stop(self) -> None:
+        """Let copies that other threads make end soon, with CopyError."""
+        ...
+
 
 class Outcome(StrEnum):
     """What became of one image."""
@@ -64,7 +68,7 @@ def plan_copies(images: Sequence[str], prefix: str) -> Mapping[str, str]:
 def mirror_images(
     copies: Mapping[str, str], copier: Copier, *, parallel: int, tell: Callable[[Mirrored], None]
 ) -> list[Mirrored]:
-    """All, each told when it is done; one that fails harms no other."""
+    """All, each told when it is done; one that fails harms no other. An interrupt ends those under way, too."""
 
     def mirror(image: str) -> Mirrored:
         done = _mirror_one(image, copies[image], copier)
@@ -72,7 +76,11 @@ def mirror_images(
         return done
 
     with ThreadPoolExecutor(parallel) as pool:
-        return list(pool.map(mirror, copies))
+        try:
+            return list(pool.map(mirror, copies))
+        except KeyboardInterrupt:
+            copier.stop()
+            raise
 
 
 def _mirror_one(image: str, target: str, copier: Copier) -> Mirrored:

@@ -5,7 +5,7 @@ import http.client
 import json
 import re
 import ssl
-import time
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -47,13 +47,25 @@ class RegistryClient:
     insecure_hosts: frozenset[str] = frozenset()
     """These may speak plain HTTP, or have a certificate that nobody knows."""
     tries: int = 6
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], object] | None = None
+    """Default: as long, or until it is stopped."""
+    _stopped: threading.Event = field(default_factory=threading.Event)
     _authorizations: dict[tuple[str, str, bool], str] = field(default_factory=dict)
     _plain_hosts: set[str] = field(default_factory=set)
+
+    def stop(self) -> None:
+        """Let what is under way in other threads end soon, with RegistryError."""
+        self._stopped.set()
+
+    def check_running(self) -> None:
+        """Raises RegistryError once it was stopped."""
+        if self._stopped.is_set():
+            raise RegistryError("interrupted")
 
     def retry(self, action: Callable[[], Any]) -> Any:
         """`action`, again after a pause where a registry asks for one, fails or breaks off. Raises RegistryError."""
         for number in range(self.tries):
+            self.check_running()
             try:
                 return action()
             except urllib.error.HTTPError as error:
@@ -65,7 +77,7 @@ class RegistryClient:
                 if number + 1 == self.tries:
                     raise RegistryError(str(getattr(error, "reason", None) or error) or repr(error)) from error
                 pause = 2.0**number
-            self.sleep(pause)
+            (self.sleep or self._stopped.wait)(pause)
         raise AssertionError
 
     def fetch(self, host: str, path: str, headers: Mapping[str, str] = ACCEPT) -> tuple[Message, bytes]:

@@ -128,7 +128,10 @@ def mirror(
 
     targets = {registry_host(target) for target in copies.values()} if insecure else ()
     copier = ImageCopier(RegistryClient(_logins(), frozenset({*targets, *(insecure_registry or ())})))
-    found = mirror_images(copies, copier, parallel=parallel, tell=tell)
+    try:
+        found = mirror_images(copies, copier, parallel=parallel, tell=tell)
+    except KeyboardInterrupt as interrupt:
+        raise UserError("interrupted; the same command goes on with what is left", exit_code=130) from interrupt
     failed = [done for done in found if done.outcome is Outcome.FAILED]
     typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
     for host in sorted({registry_host(image) for image in copies}):
