@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import print_figures
-from benchmarks.operator_process import OperatorProcess, free_port
+from benchmarks.operator_process import ALONE, OperatorProcess, free_port
 from benchmarks.own_cluster import load_product_image, own_cluster
 from benchmarks.pods import fresh_namespace
 from benchmarks.prove.image_nodes import AGENT_ROLE, ImageNodes
@@ -149,7 +149,7 @@ def main() -> None:
         image = load_product_image(cluster, "cache-agent")
         cluster.kubectl("apply", "-f", "-", input_text=json.dumps(AGENT_ROLE))
         log = Path(directory) / "operator.log"
-        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_CACHE_AGENT_IMAGE=image)
+        operator = OperatorProcess(cluster.kubeconfig, log, SWEYARD_CACHE_AGENT_IMAGE=image, **ALONE)
         operator.start()
         try:
             operator.wait_until_ready()
