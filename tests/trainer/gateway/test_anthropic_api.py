@@ -130,3 +130,10 @@ async def test_a_wrong_key_and_a_dead_engine_are_told_apart(http: Any) -> None:
 
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (401, "authentication_error")
     assert (dead.status_code, dead.json()["error"]["type"]) == (503, "api_error")
+
+
+async def test_a_prompt_that_leaves_no_room_is_counted_in_a_stream_too(http: Any) -> None:
+    asked = {"messages": [{"role": "user", "content": "x y z " * 1_000}]}
+    whole, streamed = [await ask(http, stream=stream, **asked) for stream in (False, True)]
+    assert whole["usage"] == streamed["usage"]
+    assert (streamed["stop_reason"], streamed["usage"]["output_tokens"]) == ("max_tokens", 0)

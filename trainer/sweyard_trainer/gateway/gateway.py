@@ -214,12 +214,12 @@ class Gateway:
         form = self._call_form() if tools else None
         self._spend(session)
         opening = await self._open(session, messages, tools)
+        if listener is not None:
+            listener.begins(len(opening.prompt_ids))
         room = self._room(session, len(opening.prompt_ids), max_tokens)
         if room <= 0:
             session.truncated = True
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
-        if listener is not None:
-            listener.begins(len(opening.prompt_ids))
         try:
             completion = await self._sample(session, opening, room, self._telling(listener, form))
         except EngineError as error:
