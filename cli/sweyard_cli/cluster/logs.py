@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -132,8 +133,9 @@ class Logs:
                     _request_timeout=(10, _READ_SECONDS),
                     **options,
                 )
-                for raw in whole_lines(answer.stream(amt=None)):
-                    yield parse_line(source.name, raw)
+                with closing(answer):
+                    for raw in whole_lines(answer.stream(amt=None)):
+                        yield parse_line(source.name, raw)
             except client.ApiException as error:
                 if error.status not in (400, 404):
                     raise
