@@ -1,9 +1,11 @@
 """What all API models share: frozen, strict about unknown keys, camelCase on the wire."""
 
+import ipaddress
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from sweyard_api.rule import Rule
 
@@ -81,6 +83,36 @@ ImageName = Annotated[
     ),
 ]
 """A container image with a tag or a digest; a bare name would silently mean :latest."""
+
+_CIDR_RULE = (
+    "must be a block of addresses with no bit set beyond its prefix, such as 10.0.0.0/8, 192.0.2.7/32 or "
+    "2001:db8::/32; a host's name cannot be allowed"
+)
+
+
+def _check_cidr(value: str) -> str:
+    try:
+        network = ipaddress.ip_network(value)
+    except ValueError as error:
+        raise PydanticCustomError("cidr", _CIDR_RULE) from error
+    if "/" not in value or value.partition("/")[2] != str(network.prefixlen):
+        raise PydanticCustomError("cidr", _CIDR_RULE)
+    return value
+
+
+Cidr = Annotated[
+    str,
+    AfterValidator(_check_cidr),
+    Field(
+        max_length=64,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {"rule": "isCIDR(self) && cidr(self) == cidr(self).masked()", "message": _CIDR_RULE}
+            ]
+        },
+    ),
+]
+"""A block of addresses, as a NetworkPolicy takes it."""
 
 
 def _quantity_text(value: object) -> object:

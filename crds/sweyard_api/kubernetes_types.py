@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 _AS_WRITTEN = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -53,8 +54,40 @@ Conditions = Annotated[
 ]
 """Conditions, one of a type."""
 
+NAMED_LISTS = {
+    **dict.fromkeys(("containers", "initContainers", "volumes", "env", "imagePullSecrets"), "name"),
+    "volumeMounts": "mountPath",
+    "ports": "containerPort",
+}
+"""Lists of a PodSpec that overrides are merged into, and the key by which their entries are told apart."""
+
+
+def _check_overrides(overrides: dict[str, Any]) -> dict[str, Any]:
+    _check_lists(overrides, "")
+    return overrides
+
+
+def _check_lists(overrides: dict[str, Any], path: str) -> None:
+    for name, value in overrides.items():
+        at = f"{path}{name}"
+        if isinstance(value, list) and name in NAMED_LISTS:
+            _check_entries(value, at, NAMED_LISTS[name])
+        elif isinstance(value, dict):
+            _check_lists(value, f"{at}.")
+
+
+def _check_entries(entries: list[Any], path: str, key: str) -> None:
+    for index, entry in enumerate(entries):
+        at = f"{path}[{index}]"
+        if not isinstance(entry, dict) or not isinstance(entry.get(key), str | int):
+            message = "{at} needs a {key}: an entry is merged into ours of the same {key}, or added"
+            raise PydanticCustomError("pod_overrides", message, {"at": at, "key": key})
+        _check_lists(entry, f"{at}.")
+
+
 PodOverrides = Annotated[
     dict[str, Any],
+    AfterValidator(_check_overrides),
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
 ]
-"""A partial core/v1 PodSpec. The API server keeps it as it is; it is checked when a pod is made from it."""
+"""A partial core/v1 PodSpec. The API server keeps it as it is; what it may hold is checked when a pod is made of it."""

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import DnsName, DottedName, ImageName, Labels, Model, ResourceRequirements
+from sweyard_api.base import Cidr, DnsName, DottedName, ImageName, Labels, Model, ResourceRequirements
 from sweyard_api.kubernetes_types import Conditions, PodOverrides, Toleration
 from sweyard_api.rule import Rule
 
@@ -23,7 +23,7 @@ class SandboxNetwork(Model):
 
     allow_gateway: bool = True
     """Let sandboxes reach the gateways of the runs that use this pool, by address; DNS stays closed."""
-    egress_cidrs: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=16)] = []
+    egress_cidrs: Annotated[list[Cidr], Field(max_length=16)] = []
     """Further destinations, as CIDR blocks. Empty keeps sandboxes offline, as grading assumes."""
 
 
@@ -53,7 +53,8 @@ class RolloutPoolSpec(Model):
     """What the pool must hold and how its sandboxes are made."""
 
     replicas: Annotated[int, Field(ge=0, le=10_000)] = 16
-    """Cap on sandboxes that exist at once, claimed and warm and starting ones together."""
+    """Cap on sandboxes that exist at once, claimed and warm and starting ones together; 0 keeps none, whatever is
+    `warm`."""
     warm: Annotated[
         list[WarmImage],
         Field(
@@ -93,9 +94,10 @@ class RolloutPoolSpec(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "warm",
-            "the warm replicas add up to more than replicas, the cap: raise replicas or keep fewer warm",
-            lambda pool: sum(image.replicas for image in pool.warm) <= pool.replicas,
-            "!has(self.warm) || !has(self.replicas) || self.warm.map(image, image.replicas).sum() <= self.replicas",
+            "the warm replicas add up to more than replicas, the cap: raise replicas, keep fewer warm, or scale to 0",
+            lambda pool: pool.replicas == 0 or sum(image.replicas for image in pool.warm) <= pool.replicas,
+            "!has(self.warm) || !has(self.replicas) || self.replicas == 0"
+            " || self.warm.map(image, image.replicas).sum() <= self.replicas",
         ),
         Rule(
             "warm",

@@ -45,6 +45,8 @@ def _strings(schema: dict[str, Any], _: dict[str, Any]) -> st.SearchStrategy[str
     validations = schema.get("x-kubernetes-validations", ())
     if any("a tag or a digest" in rule["message"] for rule in validations):
         return st.builds("{}:{}".format, WORDS, WORDS)
+    if any("block of addresses" in rule["message"] for rule in validations):
+        return st.builds("10.{}.0.0/{}".format, st.integers(0, 255), st.sampled_from([16, 24, 32]))
     if schema.get("pattern", "").startswith("^https"):
         return WORDS.map("http://{}".format)
     if schema.get("pattern", "").endswith("parquet)$"):

@@ -201,8 +201,10 @@ def test_short_names_and_category(kinds: TestCluster, namespace: str) -> None:
 
 def test_a_pool_scales(kinds: TestCluster, namespace: str) -> None:
     kubectl = kinds.kubectl
-    kubectl("-n", namespace, "create", "-f", "-", input_text=json.dumps(manifest("RolloutPool", {}, "pool")))
-    kubectl("-n", namespace, "scale", "rp/pool", "--replicas=64")
+    warm = {"warm": [{"image": "a:1", "replicas": 8}]}
+    kubectl("-n", namespace, "create", "-f", "-", input_text=json.dumps(manifest("RolloutPool", warm, "pool")))
+    for replicas in (0, 64):
+        kubectl("-n", namespace, "scale", "rp/pool", f"--replicas={replicas}")
     status = json.dumps({"status": {"replicas": 7, "selector": "sweyard.dev/pool=pool"}})
     kubectl("-n", namespace, "patch", "rp", "pool", "--subresource=status", "--type=merge", "-p", status)
     scale = json.loads(

@@ -1,12 +1,12 @@
-"""A partial PodSpec merged over ours: maps by key, named lists by name, everything else replaced."""
+"""A partial PodSpec merged over ours: maps by key, named lists by name, everything else replaced.
+
+What has another form than core/v1's replaces ours as well: it is for the API server to refuse, in its own words.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_NAMED_LISTS = frozenset(
-    {"containers", "initContainers", "volumes", "env", "volumeMounts", "ports", "imagePullSecrets"}
-)
-_KEYS = {"volumeMounts": "mountPath", "ports": "containerPort"}
+from sweyard_api.kubernetes_types import NAMED_LISTS
 
 
 def merge_pod_spec(spec: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -16,9 +16,10 @@ def merge_pod_spec(spec: Mapping[str, Any], overrides: Mapping[str, Any]) -> dic
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            merged[key] = merge_pod_spec(merged.get(key) or {}, value)
-        elif key in _NAMED_LISTS:
-            merged[key] = _merge_named(merged.get(key) or [], value, _KEYS.get(key, "name"))
+            ours = merged.get(key)
+            merged[key] = merge_pod_spec(ours if isinstance(ours, Mapping) else {}, value)
+        elif key in NAMED_LISTS and isinstance(value, list):
+            merged[key] = _merge_named(merged.get(key) or [], value, NAMED_LISTS[key])
         else:
             merged[key] = value
     return merged

@@ -113,6 +113,20 @@ def test_sandboxes_of_a_pool_spread_over_nodes_where_they_can() -> None:
     assert overridden["spec"]["topologySpreadConstraints"] == own
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"containers": {"name": "sandbox"}},
+        {"tolerations": {"key": "a"}},
+        {"nodeSelector": {"env": "prod"}},
+        {"securityContext": []},
+    ],
+)
+def test_overrides_of_another_form_replace_ours(overrides: dict[str, Any]) -> None:
+    built = build(template={"podOverrides": overrides})
+    assert built["spec"].items() >= overrides.items()
+
+
 def test_avoided_nodes_are_preferred_against_and_are_no_reason_to_roll() -> None:
     pod = build(avoided_nodes=("a", "b"))
     term = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
