@@ -27,9 +27,6 @@ _WATCH_IDLE_SECONDS = 90.0
 """Bookmarks come about once a minute; a watch silent for longer is dead."""
 _RETRIED = (429, 500, 502, 503, 504)
 
-_NO_VALIDATION = {"fieldValidation": "Ignore"}
-"""Else the API server decodes what is created twice, in search of unknown fields, and warns in a header."""
-
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -123,10 +120,13 @@ class Cluster:
             self.contact.failed(error)
             raise
 
-    async def create(self, manifest: Manifest) -> Manifest:
-        """POST. Raises AlreadyExistsError, ForbiddenError, InvalidError."""
+    async def create(self, manifest: Manifest, *, is_strict: bool = False) -> Manifest:
+        """POST; strictly, fields that the server does not know are refused instead of left out.
+
+        Raises AlreadyExistsError, ForbiddenError, InvalidError.
+        """
         path = resource_of(manifest).path(namespace_of(manifest))
-        params = {"fieldManager": FIELD_MANAGER_OPERATOR, **_NO_VALIDATION}
+        params = {"fieldManager": FIELD_MANAGER_OPERATOR, "fieldValidation": "Strict" if is_strict else "Ignore"}
         return await self._json("POST", path, params=params, body=manifest)
 
     async def apply(self, manifest: Manifest, *, subresource: str | None = None) -> Manifest:

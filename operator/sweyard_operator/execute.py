@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -46,7 +47,8 @@ class Executor:
         patched = await _in_parallel(self._patch, plan.patch)
         refused = [refusal for alike in _by_kind(plan.apply) for refusal in await self._apply_all(alike)]
         # Children may rely on what was to be applied (a NetworkPolicy comes before its pods).
-        created = [] if refused else await _in_parallel(self._create, plan.create)
+        create = partial(self._create, is_strict=plan.create_strictly)
+        created = [] if refused else await _in_parallel(create, plan.create)
         for event in plan.events:
             await post_event(self._cluster, owner, event)
         if plan.status is not None:
@@ -117,9 +119,9 @@ class Executor:
         self._caches.remember(answer)
         return None
 
-    async def _create(self, manifest: Manifest) -> Manifest | str | Refusal:
+    async def _create(self, manifest: Manifest, *, is_strict: bool) -> Manifest | str | Refusal:
         try:
-            answer = await self._cluster.create(manifest)
+            answer = await self._cluster.create(manifest, is_strict=is_strict)
         except AlreadyExistsError:
             return name_of(manifest)
         except (ForbiddenError, InvalidError) as error:

@@ -103,6 +103,6 @@ def parse_demand(demand: Manifest | None) -> tuple[str, ...]:
     try:
         images: Iterable[Any] = json.loads(demand["data"][DEMAND_KEY])["images"]
         return tuple(image for image in list(images)[:_MAX_DEMAND] if isinstance(image, str) and image)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("unreadable demand: %r", error, extra={"object": name_of(demand)})
         return ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sweyard_operator.observe.parsed_pods import ParsedPods
 from sweyard_operator.observe.warm_starts import WarmStarts
-from sweyard_operator.plan.failures import find_end
+from sweyard_operator.plan.failures import find_end, refusal_failure
 from sweyard_operator.plan.fault_ledger import FaultLedger
 from sweyard_operator.plan.image_binding import found_no_place, was_late
 from sweyard_operator.plan.leases import LeaseClock
@@ -31,6 +31,10 @@ class PoolMemory:
     """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""
     node_faults: FaultLedger[str] = field(default_factory=FaultLedger)
     image_faults: FaultLedger[str] = field(default_factory=FaultLedger)
+    last_failures: dict[str, Failure] = field(default_factory=dict)
+    """By image: of a free sandbox, as long as it is in question whether the next will serve."""
+    template: str = ""
+    """Hash of what all this was learnt with."""
     late_images: set[str] = field(default_factory=set)
     """A sandbox of theirs was not Ready by the startup deadline."""
     unplaced_images: FaultLedger[str] = field(default_factory=FaultLedger)
@@ -55,6 +59,13 @@ class PoolMemory:
     refused_at: float = 0.0
     status_written_at: float = float("-inf")
 
+    def hear_template(self, template: str) -> None:
+        """What failed with another template may serve with this one: whoever mended it need not wait."""
+        if self.template not in ("", template):
+            self.image_faults, self.breaker = FaultLedger(), StartBreaker()
+            self.last_failures, self.refusal, self.refusal_tries = {}, None, 0
+        self.template = template
+
     def keep(self, planned: PoolPlan, now: float) -> None:
         """What the next passes need to know of this plan."""
         self.unneeded_since = {uid: self.unneeded_since.get(uid, now) for uid in planned.unneeded}
@@ -67,10 +78,14 @@ class PoolMemory:
         for uid, (pod, failure) in planned.condemned.items():
             if uid not in self.condemned:
                 self._condemn(pod, failure, now)
+        kept = planned.in_question
+        self.last_failures = {image: why for image, why in self.last_failures.items() if image in kept}
         self.served = self.served & (planned.serving | planned.condemned.keys()) | planned.ready
 
     def _condemn(self, pod: SandboxPod, failure: Failure, now: float) -> None:
         self.condemned[pod.uid] = failure
+        if pod.is_free:
+            self.last_failures[pod.image] = failure
         if pod.is_free and pod.uid not in self.served:
             self.breaker.record_failure(failure, now)
             self._record_late(pod.image, failure, now)
@@ -104,6 +119,7 @@ class PoolMemory:
             # A quota cares for no image; any other rule may refuse this one alone, and others must not wait for it.
             if refusal.reason != "QuotaExceeded" and refusal.name in images:
                 self.image_faults.record_round(images[refusal.name], now)
+                self.last_failures[images[refusal.name]] = refusal_failure(refusal)
         if self.refusal is None:
             self.failures[refused[0].reason] += 1
         self.refusal, self.refused_at = refused[0], now

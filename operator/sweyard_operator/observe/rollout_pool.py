@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from sweyard_api.constants import LABEL_CACHE, LABEL_POOL
 from sweyard_api.image_cache import ImageCacheSpec, RegistryMirror
 from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_operator.build.sandbox_pod import template_hash
 from sweyard_operator.cache_agent.protocol import NodeReport
 from sweyard_operator.context import Operator
 from sweyard_operator.observe.holders import observe_holders
@@ -28,6 +29,7 @@ _UNPLACED_SCORE = 0.5
 async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, spec: RolloutPoolSpec) -> ObservedPool:
     """One look."""
     now = operator.clock()
+    memory.hear_template(template_hash(spec))
     name, namespace = name_of(owner), namespace_of(owner) or ""
     pods, strangers = find_pods(operator, memory, owner)
     holders = await observe_holders(
@@ -51,6 +53,7 @@ async def observe_pool(operator: Operator, memory: PoolMemory, owner: Manifest, 
         avoided_nodes=tuple(sorted(memory.node_faults.at_least(_AVOIDED_SCORE, now))),
         quarantined_nodes=memory.node_faults.at_least(_QUARANTINE_SCORE, now),
         held_images={image: seconds for image, seconds in held.items() if seconds > 0.0},
+        last_failures=dict(memory.last_failures),
         refusal=memory.refusal,
         refusal_hold_seconds=memory.refusal_hold_seconds(now),
         breach=memory.breaker.find_breach(now),

@@ -37,6 +37,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
     end = ended or (container.get("lastState") or {}).get("terminated") or {}
     release, is_ready = annotations.get(ANNOTATION_RELEASE, ""), ready.get("status") == "True"
     restarts, recycled = int(container.get("restartCount") or 0), _count(annotations.get(ANNOTATION_RECYCLED, ""))
+    holder, claimed_at = annotations.get(ANNOTATION_HOLDER), annotations.get(ANNOTATION_CLAIMED_AT)
     is_new = bool(release) and container.get("containerID", release) != release and restarts == recycled + 1
     return SandboxPod(
         name=name_of(pod),
@@ -46,7 +47,8 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         image=annotations.get(ANNOTATION_IMAGE) or container_image(pod),
         created_at=parse_time(metadata["creationTimestamp"]),
         template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
-        holder=annotations.get(ANNOTATION_HOLDER, ""),
+        holder=holder or "",
+        is_spoilt=holder is None or (holder == "" and claimed_at is not None),
         node=pod["spec"].get("nodeName"),
         phase=status.get("phase", "Pending"),
         is_ready=is_ready and not release,
@@ -65,7 +67,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
         networked_at=_time(networked.get("lastTransitionTime")) if networked.get("status") == "True" else None,
         started_at=_time(running.get("startedAt")),
-        claimed_at=_time(annotations.get(ANNOTATION_CLAIMED_AT)),
+        claimed_at=_time_by_a_client(claimed_at),
         restarts=restarts,
         recycled=recycled,
         has_stopped=bool(ended) or ("waiting" in state and bool(end)),
@@ -100,6 +102,15 @@ def container_image(pod: Manifest) -> str:
     """What its node pulls: the image's name at the mirror, where there is one."""
     images = (entry["image"] for entry in pod["spec"]["containers"] if entry["name"] == CONTAINER_SANDBOX)
     return str(next(images, ""))
+
+
+def _time_by_a_client(text: str | None) -> datetime | None:
+    """What a client wrote as a time need not be one."""
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
 
 
 def _time(text: str | None) -> datetime | None:

@@ -26,7 +26,7 @@ def take_census(
             terminating.append(pod)
         elif pod.has_ended or (failure is not None and pod.is_free):
             failed.append((pod, failure))
-        elif pod.uid in discarded:
+        elif pod.uid in discarded or pod.is_spoilt:
             spent.append(pod)
         else:
             (free if pod.is_free else claimed).append(pod)

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from sweyard_operator.plan.plan import Refusal
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
 
 NODE_LOST_AFTER_SECONDS = 40.0
@@ -61,6 +62,11 @@ def _find_lost_node(pod: SandboxPod, now: datetime) -> Failure | None:
     if pod.ready_changed_at is None or (now - pod.ready_changed_at).total_seconds() < NODE_LOST_AFTER_SECONDS:
         return None
     return Failure("NodeLost", f"node {pod.node} stopped reporting", True)
+
+
+def refusal_failure(refusal: Refusal) -> Failure:
+    """What the API server refused, and why."""
+    return Failure(refusal.reason, f"the API server refused {refusal.name}: {refusal.message}")
 
 
 def find_trouble(pod: SandboxPod) -> Failure | None:

@@ -55,6 +55,8 @@ class Plan:
     apply left."""
     create: tuple[Manifest, ...] = ()
     """POST, all at once, after every apply has succeeded; AlreadyExists is fine."""
+    create_strictly: bool = False
+    """A user wrote parts of `create`: fields that the API server does not know are refused, for a second decoding."""
     status: dict[str, Any] | None = None
     """The operator's whole share of the status; None leaves it as it is. Written only when it differs."""
     events: tuple[Event, ...] = ()

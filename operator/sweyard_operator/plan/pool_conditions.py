@@ -3,8 +3,7 @@
 from collections import Counter
 
 from sweyard_operator.conditions import Condition
-from sweyard_operator.plan.failures import find_trouble
-from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.failures import find_trouble, refusal_failure
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, ObservedPool
 from sweyard_operator.plan.sandbox import Failure
@@ -12,8 +11,8 @@ from sweyard_operator.plan.start_breaker import Breach
 
 _REMEDIES = {
     "QuotaExceeded": "Raise the ResourceQuota of the namespace or lower spec.replicas",
-    "Forbidden": "Change the admission rule or the pool's spec.template",
-    "Invalid": "Correct the pool's spec.template",
+    "Forbidden": "Change the admission rule, or what the pool's spec asks for",
+    "Invalid": "Correct the pool's spec",
     "Unschedulable": "Add nodes, lower spec.template.resources.requests or spec.replicas",
     "ImagePull": "Check the image's name, spec.template.imagePullSecrets and the registry",
     "OOMKilled": "Raise spec.template.resources.limits.memory",
@@ -24,7 +23,7 @@ _REMEDIES = {
 
 def plan_conditions(observed: ObservedPool, census: Census, figures: Figures) -> list[Condition]:
     """In the order in which people ask."""
-    trouble = _find_trouble(observed, census, is_short=figures.missing > 0)
+    trouble = _find_trouble(observed, census) or _find_last_failure(observed, figures)
     return [_ready(census, figures, trouble), _progressing(census, figures, trouble), _degraded(observed, trouble)]
 
 
@@ -58,7 +57,7 @@ def _progressing(census: Census, figures: Figures, trouble: Failure | None) -> C
 def _degraded(observed: ObservedPool, trouble: Failure | None) -> Condition:
     if trouble is not None:
         remedy = _REMEDIES.get(trouble.reason)
-        message = trouble.message if remedy is None else f"{trouble.message}. {remedy}."
+        message = trouble.message if remedy is None else f"{trouble.message.rstrip('.')}. {remedy}."
         return Condition("Degraded", "True", trouble.reason, message)
     if observed.quarantined_nodes:
         nodes = ", ".join(sorted(observed.quarantined_nodes))
@@ -67,20 +66,28 @@ def _degraded(observed: ObservedPool, trouble: Failure | None) -> Condition:
     return Condition("Degraded", "False", "Healthy", "no sandbox is in trouble")
 
 
-def _find_trouble(observed: ObservedPool, census: Census, *, is_short: bool) -> Failure | None:
+def _find_trouble(observed: ObservedPool, census: Census) -> Failure | None:
     """The one thing to say first: a refusal, else what most sandboxes suffer from."""
     if observed.refusal is not None:
-        return _refusal_failure(observed.refusal)
+        return refusal_failure(observed.refusal)
     if observed.breach is not None:
         return _breach_failure(observed.breach)
     failed = [failure for pod, failure in census.failed if failure is not None and pod.is_free]
     waiting = [trouble for pod in census.free if not pod.is_ready and (trouble := find_trouble(pod)) is not None]
-    if failed or waiting:
-        return Counter(failed + waiting).most_common(1)[0][0]
-    if observed.held_images and is_short:
-        images = ", ".join(sorted(observed.held_images))
-        return Failure("Error", f"sandboxes of {images} failed repeatedly and are tried again after a pause")
-    return None
+    return Counter(failed + waiting).most_common(1)[0][0] if failed or waiting else None
+
+
+def _find_last_failure(observed: ObservedPool, figures: Figures) -> Failure | None:
+    """Between two tries nothing that exists tells what became of the last one."""
+    held = sorted(observed.held_images) if figures.missing else []
+    image = next((image for image in (*figures.unserved, *held) if image in observed.last_failures), None)
+    if image is None:
+        return None
+    last = observed.last_failures[image]
+    if image not in observed.held_images:
+        return last
+    said = last.message.rstrip(".")
+    return Failure(last.reason, f"sandboxes of {image} are tried again after a pause; the last: {said}")
 
 
 def _breach_failure(breach: Breach) -> Failure:
@@ -88,7 +95,3 @@ def _breach_failure(breach: Breach) -> Failure:
     return Failure(
         breach.failure.reason, f"most sandboxes failed before they served, so one at a time is tried; the last: {said}"
     )
-
-
-def _refusal_failure(refusal: Refusal) -> Failure:
-    return Failure(refusal.reason, f"the API server refused {refusal.name}: {refusal.message}")

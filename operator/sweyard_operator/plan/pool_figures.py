@@ -1,4 +1,4 @@
-"""What the planner decided, in numbers, for the status to speak of."""
+"""What the planner found and decided, for the status to speak of."""
 
 from dataclasses import dataclass
 
@@ -19,3 +19,5 @@ class Figures:
     """Wanted and not there."""
     removing: int
     """Deleted in this pass for being unneeded or outdated."""
+    unserved: tuple[str, ...] = ()
+    """Wanted images of which no sandbox is Ready, in order of need."""

@@ -49,6 +49,8 @@ class ObservedPool:
     """Nodes with repeated faults."""
     held_images: Mapping[str, float] = field(default_factory=dict)
     """Images whose free sandboxes failed lately, and seconds until they are tried again."""
+    last_failures: Mapping[str, Failure] = field(default_factory=dict)
+    """By image: what became of its last free sandbox that failed or was refused; none once one of them is Ready."""
     refusal: Refusal | None = None
     """The last creation or apply was refused so."""
     refusal_hold_seconds: float = 0.0
@@ -112,6 +114,8 @@ class PoolPlan:
     """By UID: why released sandboxes are deleted."""
     is_short: bool = False
     """Sandboxes are wanted that are not there."""
+    in_question: frozenset[str] = frozenset()
+    """Images whose last failure is still worth telling: of a wanted one nothing is Ready, or it waits its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Census:
     free: tuple[SandboxPod, ...]
     """Free, starting, being reset or Ready, neither failed nor terminating."""
     spent: tuple[SandboxPod, ...] = ()
-    """Released, and not to be used again."""
+    """Released or edited by somebody, and not to be used again."""
 
     @property
     def total(self) -> int:

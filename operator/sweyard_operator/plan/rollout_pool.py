@@ -71,6 +71,7 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
     room = room_to_start(census, max_starting_per_node=observed.max_starting_per_node)
     create = _build_pods(observed, learn(observed.binding, census.failed), within_cap[: min(room, _MAX_WRITES)])
     delete = _pod_deletions(observed.namespace, removals)
+    unserved = _find_unserved(wanted, census)
     figures = Figures(
         wanted=len(wanted),
         demand=count_demand(demands, warm),
@@ -78,6 +79,7 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         paced=max(0, len(within_cap) - room),
         missing=len(supply.missing),
         removing=len(removals.surplus),
+        unserved=unserved,
     )
     status = plan_status(observed, census, figures, now=now)
     is_cut_short = max(len(create), len(delete)) >= _MAX_WRITES
@@ -86,6 +88,7 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         patch=_free_reset(observed.namespace, recycling.reset, delete),
         apply=(build_network_policy(observed.owner, spec),),
         create=create,
+        create_strictly=bool(spec.template.pod_overrides),
         status=status,
         events=plan_events(observed.old_status, status),
         requeue_after_seconds=0.0 if is_cut_short else _next_look_seconds(observed, census, supply),
@@ -100,7 +103,13 @@ def plan_rollout_pool(observed: ObservedPool, *, now: datetime) -> PoolPlan:
         released=recycling.released,
         discarded=recycling.discarded,
         is_short=bool(allowed_images(observed, supply)),
+        in_question=frozenset((*unserved, *observed.held_images)),
     )
+
+
+def _find_unserved(wanted: Iterable[str], census: Census) -> tuple[str, ...]:
+    served = {pod.image for pod in (*census.free, *census.claimed) if pod.is_ready}
+    return tuple(image for image in dict.fromkeys(wanted) if image not in served)
 
 
 def _find_outdated(observed: ObservedPool, free: Iterable[SandboxPod], now: datetime) -> frozenset[str]:

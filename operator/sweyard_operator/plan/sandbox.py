@@ -30,6 +30,8 @@ class SandboxPod:
     template_hash: str = ""
     holder: str = ""
     """Name of the Lease that holds it; empty while free."""
+    is_spoilt: bool = False
+    """Somebody else edited its claim: it cannot be claimed, or was used and looks free."""
     node: str | None = None
     phase: str = "Pending"
     is_ready: bool = False

@@ -68,7 +68,7 @@ class FakeApiServer:
     def _serve(self, method: str, path: str, params: Mapping[str, str], body: Any, content_type: str) -> Response:
         resource, namespace, name, subresource = _parse(path)
         if name is None:
-            return self._list(resource, namespace, params) if method == "GET" else self._create(resource, body)
+            return self._list(resource, namespace, params) if method == "GET" else self._post(resource, params, body)
         address = (resource, namespace, name)
         known = self.store.get(address)
         if known is None:
@@ -94,6 +94,13 @@ class FakeApiServer:
             for item in items[start:end]
         ]
         return self._ok({"kind": f"{resource.kind}List", "metadata": metadata, "items": bare})
+
+    def _post(self, resource: Resource, params: Mapping[str, str], body: Manifest) -> Response:
+        unknown = self.lies.unknown_fields & set(body.get("spec") or {})
+        if params.get("fieldValidation") == "Strict" and unknown:
+            words = f'strict decoding error: unknown field "spec.{min(unknown)}"'
+            return self._status(400, "BadRequest", words)
+        return self._create(resource, body)
 
     def _create(self, resource: Resource, body: Manifest, manager: str | None = None) -> Response:
         address = (resource, namespace_of(body), name_of(body))

@@ -47,6 +47,8 @@ class Lies:
     """Pods a namespace may hold."""
     forbidden_images: frozenset[str] = frozenset()
     """Refused by an admission rule."""
+    unknown_fields: frozenset[str] = frozenset()
+    """Of a pod's spec: refused where the server is asked to be strict."""
 
     def happens(self, rate: float) -> bool:
         """Roll the dice."""

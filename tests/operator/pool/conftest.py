@@ -101,6 +101,13 @@ class World:
                 return str(pod["metadata"]["uid"])
         return None
 
+    def edit_annotation(self, uid: str, name: str, value: str | None) -> None:
+        """As a person with kubectl does; None takes it out."""
+        pod = json.loads(json.dumps(next(pod for pod in self.pods() if pod["metadata"]["uid"] == uid)))
+        annotations = {**pod["metadata"]["annotations"], name: value}
+        pod["metadata"]["annotations"] = {key: value for key, value in annotations.items() if value is not None}
+        self._put(PODS, pod)
+
     def release(self, uid: str) -> None:
         """Delete, as a client does."""
         pod = next((pod for pod in self.pods() if pod["metadata"]["uid"] == uid), None)
@@ -135,8 +142,11 @@ class World:
         self.api.touch()
 
     def announce(self, holder: str, demand: Sequence[str]) -> None:
+        self.announce_text(holder, json.dumps({"images": list(demand)}))
+
+    def announce_text(self, holder: str, demand: str) -> None:
         metadata = {"name": holder, "namespace": NAMESPACE, "labels": {LABEL_POOL: POOL}}
-        data = {DEMAND_KEY: json.dumps({"images": list(demand)})}
+        data = {DEMAND_KEY: demand}
         known = self.api.store.get((CONFIG_MAPS, NAMESPACE, holder))
         if known is None:
             manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_api.constants import ANNOTATION_HOLDER
+from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER
 from sweyard_api.kinds import ROLLOUT_POOL
 from sweyard_operator.resources import PODS
 
@@ -192,6 +192,111 @@ def test_one_forbidden_image_does_not_starve_the_others(play: Callable[..., None
         world.create_pool(replicas=6, warm=warm(1, OTHER) + warm(3))
         await world.until(lambda: len(world.pods(image=IMAGE, ready=True)) == 3, 60)
         assert world.condition("Degraded")["status"] == "True"
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("unpullable", "forbidden", "reason", "words"),
+    [
+        ("manifest unknown: no such tag", (), "ImagePull", "no such tag"),
+        ("dial tcp: no route to host", (), "ImagePull", "no route to host"),
+        (None, (IMAGE,), "Forbidden", f"image {IMAGE} is not allowed"),
+    ],
+    ids=["the-images-fault", "the-nodes-fault", "refused"],
+)
+def test_what_failed_is_told_between_two_tries_too(
+    play: Callable[..., None], unpullable: str | None, forbidden: tuple[str, ...], reason: str, words: str
+) -> None:
+    async def story(world: Any) -> None:
+        world.nodes.unpullable = {} if unpullable is None else {IMAGE: unpullable}
+        world.api.lies.forbidden_images = frozenset(forbidden)
+        world.create_pool(replicas=2, warm=warm(1), startupDeadlineSeconds=20)
+        await world.until(lambda: bool(world.status()) and world.condition("Degraded")["reason"] == reason, 30)
+        for _ in range(240):
+            await world.sleep(0.5)
+            assert world.condition("Degraded")["reason"] == world.condition("Ready")["reason"] == reason
+            assert words in world.condition("Degraded")["message"]
+        world.nodes.unpullable, world.api.lies.forbidden_images = {}, frozenset()
+        await world.until(lambda: world.status()["ready"] == 1, 600)
+        assert words not in world.condition("Degraded")["message"]
+
+    play(story)
+
+
+def test_an_override_that_no_pod_has_is_refused_and_not_left_out(play: Callable[..., None]) -> None:
+    async def story(world: Any) -> None:
+        world.api.lies.unknown_fields = frozenset({"volums"})
+        world.create_pool(replicas=2, warm=warm(1), template={"podOverrides": {"volums": []}})
+        await world.until(lambda: bool(world.status()) and world.condition("Degraded")["reason"] == "Invalid", 10)
+        assert 'unknown field "spec.volums"' in world.condition("Degraded")["message"]
+        assert world.pods() == []
+
+    play(story)
+
+
+def test_an_override_that_cannot_be_merged_is_told(play: Callable[..., None]) -> None:
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=2, warm=warm(1), template={"podOverrides": {"containers": [{"image": "x:1"}]}})
+        await world.until(lambda: bool(world.status()), 10)
+        assert world.condition("Degraded")["reason"] == "InvalidSpec"
+        message = world.condition("Degraded")["message"]
+        assert message.startswith("spec.template.podOverrides: containers[0] needs a name")
+
+    play(story)
+
+
+def test_who_mends_the_template_does_not_wait_out_the_pause(play: Callable[..., None]) -> None:
+    async def story(world: Any) -> None:
+        world.api.lies.forbidden_images = frozenset({IMAGE})
+        world.create_pool(replicas=2, warm=warm(1))
+        await world.sleep(300)
+        world.api.lies.forbidden_images = frozenset()
+        await world.sleep(5)
+        assert world.status()["ready"] == 0
+        world.edit_pool(template={"runAsUser": 1000})
+        await world.until(lambda: world.status()["ready"] == 1, 10)
+
+    play(story)
+
+
+@pytest.mark.parametrize("claimed_at", ["garbage", "2026-01-01T00:00:00", "", "-1", "9999-12-31T23:59:59Z"])
+def test_whatever_a_holder_writes_for_a_time_the_pool_goes_on(play: Callable[..., None], claimed_at: str) -> None:
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=2, warm=warm(1))
+        world.join("holder")
+        await world.until(lambda: world.status().get("ready") == 1)
+        uid = world.claim("holder")
+        world.edit_annotation(uid, ANNOTATION_CLAIMED_AT, claimed_at)
+        await world.until(lambda: world.status().get("claimed") == world.status().get("ready") == 1)
+        world.release(uid)
+        await world.until(lambda: world.status().get("claimed") == 0 and len(world.pods()) == 1)
+
+    play(story)
+
+
+@pytest.mark.parametrize("demand", ["[" * 100_000, '{"images": 7}', '{"images": [7, null, ""]}', "{"])
+def test_whatever_a_holder_writes_for_its_demand_the_pool_goes_on(play: Callable[..., None], demand: str) -> None:
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=2, warm=warm(1))
+        world.join("holder")
+        world.announce_text("holder", demand)
+        await world.until(lambda: world.status().get("ready") == 1)
+
+    play(story)
+
+
+@pytest.mark.parametrize("holder", [None, ""], ids=["takes-out", "empties"])
+def test_a_sandbox_whose_holder_somebody_edits_serves_no_more(play: Callable[..., None], holder: str | None) -> None:
+    async def story(world: Any) -> None:
+        world.create_pool(replicas=2, warm=warm(1))
+        world.join("holder")
+        await world.until(lambda: world.status().get("ready") == 1)
+        uid = world.claim("holder")
+        await world.until(lambda: world.status().get("claimed") == world.status().get("ready") == 1)
+        world.edit_annotation(uid, ANNOTATION_HOLDER, holder)
+        await world.until(lambda: uid not in {pod["metadata"]["uid"] for pod in world.pods()}, 10)
+        await world.until(lambda: len(world.pods(holder="", ready=True)) == 1)
 
     play(story)
 
