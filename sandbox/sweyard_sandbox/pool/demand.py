@@ -11,6 +11,8 @@ from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, ApiError, Unreachab
 
 _SETTLE_SECONDS = 0.2
 _RETRY_SECONDS = 2.0
+_AGAIN_SECONDS = 30.0
+"""Between two writes of the same while claims wait: what somebody changed or removed must not keep them waiting."""
 
 
 def merge_demand(announced: Sequence[str], waiting: Sequence[str]) -> list[str]:
@@ -76,28 +78,46 @@ class Demand:
     async def keep(self) -> None:
         """Write changes until cancelled; what could not be written is tried again."""
         while True:
-            await self._changed.wait()
-            await asyncio.sleep(_SETTLE_SECONDS)
-            self._changed.clear()
+            has_changed = await self._hear_change()
             try:
-                await self._write()
+                await self._write(is_anew=not has_changed and bool(self._waiting))
             except (ApiError, UnreachableError):
                 self._changed.set()
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _write(self) -> None:
+    async def _hear_change(self) -> bool:
+        """True once a change has settled, False after a while without any."""
+        try:
+            async with asyncio.timeout(_AGAIN_SECONDS):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(_SETTLE_SECONDS)
+        self._changed.clear()
+        return True
+
+    async def _write(self, *, is_anew: bool = False) -> None:
         async with self._writing:
             images = merge_demand(self._announced, self._waiting)
-            if images == (self._written or []):
+            if images == (self._written or []) and not is_anew:
                 return
             data = {DEMAND_KEY: json.dumps({"images": images})}
             if self._written is None and await self._create(data):
                 self._written = images
                 return
-            await self._api.request(
-                "PATCH", f"{self._collection}/{self._holder}", body={"data": data}, content_type=MERGE_PATCH
-            )
+            if not await self._patch(data):
+                await self._create(data)  # somebody removed it
             self._written = images
+
+    async def _patch(self, data: dict[str, str]) -> bool:
+        path = f"{self._collection}/{self._holder}"
+        try:
+            await self._api.request("PATCH", path, body={"data": data}, content_type=MERGE_PATCH)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
 
     async def _create(self, data: dict[str, str]) -> bool:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata, "data": data}

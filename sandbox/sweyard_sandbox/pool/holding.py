@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from sweyard_sandbox.pool.demand import Demand
 from sweyard_sandbox.pool.lease import HolderLease
 from sweyard_sandbox.pool.pool_object import ask_why
 from sweyard_sandbox.pool.store import PodStore
-from sweyard_sandbox.pool.waiting_reasons import Waiting
+from sweyard_sandbox.pool.waiting_reasons import Waiting, Want
 from sweyard_sandbox.pool.watching import PodWatch
 
 
@@ -80,8 +81,11 @@ class Holding:
 
     async def explain_waiting(self, image: str) -> Waiting:
         """What a claim of `image` waits for at this moment."""
+        return await self._explain(Want(image))
+
+    async def _explain(self, want: Want) -> Waiting:
         error = self._watch.last_error
-        return await ask_why(self._api, self._namespace, self._pool, image, self._store, watch_error=error)
+        return await ask_why(self._api, self._namespace, self._pool, want, self._store, watch_error=error)
 
     @asynccontextmanager
     async def limit(self, images: Sequence[str], deadline_seconds: float) -> AsyncIterator[Progress]:
@@ -101,8 +105,9 @@ class Holding:
         if progress.is_opening:
             message = f"{len(images)} claimed, but not every stream opened within {deadline_seconds:g} s"
             return ClaimTimeoutError(message, WaitingReason.CHANNEL)
-        lacking = next((image for image in images if not self._store.num_free(image)), images[0])
-        waiting = await self.explain_waiting(lacking)
+        wanted = Counter(images)
+        lacking = next((image for image, number in wanted.items() if self._store.num_free(image) < number), images[0])
+        waiting = await self._explain(Want(lacking, wanted[lacking], batch=len(images)))
         return ClaimTimeoutError(waiting.message, waiting.reason)
 
     async def _keep_lease(self) -> None:

@@ -16,6 +16,7 @@ from sweyard_sandbox.pool.pool_object import read_pool_uid
 
 _HURRY = 10
 """After a renewal that failed the next one comes so many times sooner."""
+_LATE = "this process did not come to it; run in a thread what blocks its event loop"
 
 
 class HolderLease:
@@ -90,11 +91,14 @@ class HolderLease:
             except ApiError as error:
                 problem = str(error)
                 if error.status in (403, 404):
-                    return self._lost(f"the Lease {self.holder!r} was taken away: {error.message}")
+                    age = f"{self._clock() - self._renewed_at:.0f} s after its last renewal"
+                    return self._lost(f"the Lease {self.holder!r} was taken away {age}: {error.message}")
             except (UnreachableError, TimeoutError) as error:
                 problem = str(error) or "no answer"
             if self._clock() - self._renewed_at >= limit_seconds:
-                return self._lost(f"the Lease {self.holder!r} was not renewed in {self._duration_seconds} s: {problem}")
+                return self._lost(
+                    f"the Lease {self.holder!r} was not renewed in {self._duration_seconds} s: {problem or _LATE}"
+                )
 
     async def delete(self) -> None:
         """Remove it at the end, if it is still ours."""

@@ -16,7 +16,7 @@ from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import Credentials
 from sweyard_sandbox.pool.credentials import find_credentials as find_credentials
-from sweyard_sandbox.pool.holder_names import build_holder_names
+from sweyard_sandbox.pool.holder_names import find_holder_names
 from sweyard_sandbox.pool.holding import Holding
 from sweyard_sandbox.pool.lease import HolderLease, create_lease
 from sweyard_sandbox.pool.opening import open_stream
@@ -72,13 +72,14 @@ class Pool:
         """Make a Lease and begin to watch the pool.
 
         Without `credentials`: those of the kubeconfig, else of the pod one runs in. `holder` is the Lease's name; by
-        default the pod's (numbered if there is more than one in it), outside of a cluster `<user>-<random>`.
+        default that of the pod or service account that the credentials are of (numbered if there is more than one
+        holder), else `<user>-<random>`.
         Raises ApiError (what is forbidden or not found, in the server's words), UnreachableError, CredentialsError.
         """
         rng = rng or random.Random()
         api = ApiClient(credentials or find_credentials(dict(environment)), rng=rng)
         try:
-            names = [holder] if holder else build_holder_names(environment, rng)
+            names = [holder] if holder else await find_holder_names(api, environment, rng)
             lease = await create_lease(api, names, namespace=namespace, pool=name, duration_seconds=lease_seconds)
         except BaseException:
             await api.close()

@@ -6,7 +6,7 @@ from sweyard_api.constants import API_VERSION, LABEL_POOL
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 from sweyard_sandbox.pool.store import PodStore
-from sweyard_sandbox.pool.waiting_reasons import Waiting, explain_waiting
+from sweyard_sandbox.pool.waiting_reasons import Waiting, Want, explain_waiting
 
 
 def pool_path(namespace: str, name: str) -> str:
@@ -19,9 +19,9 @@ async def read_pool_uid(api: ApiClient, namespace: str, name: str) -> str:
 
 
 async def ask_why(
-    api: ApiClient, namespace: str, name: str, image: str, store: PodStore, *, watch_error: str
+    api: ApiClient, namespace: str, name: str, want: Want, store: PodStore, *, watch_error: str
 ) -> Waiting:
-    """What a claim of `image` waits for now. Never raises: that the API server does not answer is an answer."""
+    """What a claim waits for now. Never raises: that the API server does not answer is an answer."""
     pool: dict[str, Any] | None = None
     pending: list[SandboxPod] = []
     try:
@@ -35,8 +35,8 @@ async def ask_why(
     counts = store.count()
     if num_starting := counts.get("starting", 0) + len(pending):
         counts["starting"] = num_starting
-    starting = [pod for pod in pending if pod.image == image]
-    return explain_waiting(image, pool=pool, counts=counts, starting=starting, watch_error=watch_error)
+    starting = [pod for pod in pending if pod.image == want.image]
+    return explain_waiting(want, pool=pool, counts=counts, starting=starting, watch_error=watch_error)
 
 
 async def _list_pending(api: ApiClient, namespace: str, name: str) -> list[SandboxPod]:

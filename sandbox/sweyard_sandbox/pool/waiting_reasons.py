@@ -21,6 +21,20 @@ _TROUBLE = ("Unschedulable", "ImagePull", "Failing")
 
 
 @dataclass(frozen=True, slots=True)
+class Want:
+    """What a claim, or a batch of claims, lacks."""
+
+    image: str
+    number: int = 1
+    """Sandboxes of the image that are wanted at the same moment."""
+    batch: int = 1
+    """Sandboxes of all images that are."""
+
+    def __str__(self) -> str:
+        return f"no free sandbox of {self.image}" if self.number == 1 else f"not {self.number} free of {self.image}"
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """What a claim waits for."""
 
@@ -29,14 +43,14 @@ class Waiting:
 
 
 def explain_waiting(
-    image: str,
+    want: Want,
     *,
     pool: Mapping[str, Any] | None,
     counts: Mapping[str, int],
     starting: Sequence[SandboxPod] = (),
     watch_error: str = "",
 ) -> Waiting:
-    """What stands in the way of a sandbox of `image`: the first reason is the type, all are in the message.
+    """What stands in the way of `want`: the first reason is the type, all are in the message.
 
     `starting`: the pods of the image that are not Ready yet; `counts`: all pods by state.
     """
@@ -44,6 +58,7 @@ def explain_waiting(
     if watch_error:
         found.append((WaitingReason.API_UNREACHABLE, f"the API server is not heard: {watch_error}"))
     if pool is not None:
+        found += _find_beyond_cap(want, pool)
         found += _find_in_pods(starting)
         found += _find_in_pool(pool)
     elif not watch_error:
@@ -51,9 +66,17 @@ def explain_waiting(
     found.append((WaitingReason.QUEUED, ""))
     seen = ", ".join(f"{number} {state}" for state, number in counts.items()) or "none"
     words = dict.fromkeys(text for _, text in found if text)
-    return Waiting(
-        found[0][0], f"no free sandbox of {image}: " + "; ".join([*words, f"sandboxes of all images: {seen}"])
-    )
+    return Waiting(found[0][0], f"{want}: " + "; ".join([*words, f"sandboxes of all images: {seen}"]))
+
+
+def _find_beyond_cap(want: Want, pool: Mapping[str, Any]) -> list[tuple[WaitingReason, str]]:
+    cap = (pool.get("spec") or {}).get("replicas")
+    if cap is None or cap >= want.batch:
+        return []
+    if cap == 0:
+        return [(WaitingReason.CAP_REACHED, "the pool is scaled to 0 sandboxes (spec.replicas)")]
+    text = f"{want.batch} at once are more than the pool's cap of {cap} (spec.replicas): raise it or ask for fewer"
+    return [(WaitingReason.CAP_REACHED, text)]
 
 
 def _find_in_pods(starting: Sequence[SandboxPod]) -> list[tuple[WaitingReason, str]]:
@@ -74,7 +97,7 @@ def _find_in_pool(pool: Mapping[str, Any]) -> list[tuple[WaitingReason, str]]:
         text = "the operator has not said anything about the pool yet; is it running?"
         return [(WaitingReason.OPERATOR_SILENT, text)]
     found = []
-    if cap is not None and status.get("claimed", 0) >= cap:
+    if cap and status.get("claimed", 0) >= cap:
         text = f"the pool's cap of {cap} sandboxes is reached (spec.replicas) and all of them are claimed"
         found.append((WaitingReason.CAP_REACHED, text))
     for kind, bad in (("Degraded", "True"), ("Progressing", "False"), ("Ready", "False"), ("Progressing", "True")):

@@ -65,9 +65,9 @@ class PodWatch:
                 await self._watch()
                 await asyncio.sleep(_PAUSE_SECONDS)
             except ApiError as error:
-                if error.status in (401, 403, 404):
+                if error.status in (403, 404) or (error.status == 401 and self._version is None):
                     raise
-                self._version = None  # 410 Gone, above all: start over with a list
+                self._version = None  # 410 Gone, above all: start over with a list, which takes a fresh token
                 self.last_error = str(error)
                 await asyncio.sleep(_PAUSE_SECONDS if error.status == 410 else _RETRY_SECONDS)
             except UnreachableError as error:

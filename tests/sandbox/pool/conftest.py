@@ -33,6 +33,8 @@ class LyingApi:
         self.watchers: list[asyncio.Queue[dict[str, Any] | None]] = []
         self.num_lists = 0
         self.url = ""
+        self.user: dict[str, Any] = {"username": "admin"}
+        """Who asks, to the API server."""
         self._version = 0
 
     def put(self, path: str, value: dict[str, Any], *, tell: bool = True) -> dict[str, Any]:
@@ -99,6 +101,8 @@ class LyingApi:
         for lie in self.lies:
             if (answer := lie(request)) is not None:
                 return answer
+        if request.path.endswith("/selfsubjectreviews"):
+            return web.json_response({"status": {"userInfo": self.user}}, status=201)
         if request.query.get("watch"):
             return await self._watch(request)
         body = json.loads(await request.read() or b"null")

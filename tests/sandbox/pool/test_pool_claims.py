@@ -1,6 +1,7 @@
 """Claims against an API server that lies."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -254,6 +255,35 @@ async def test_a_holders_name_is_its_pods_numbered_when_taken(api: Any, credenti
         names.append(pool.holder)
         await pool.close()
     assert names == ["trainer-0", "trainer-0-1", "trainer-0-2"]
+
+
+POD_NAME = {"authentication.kubernetes.io/pod-name": ["job-0-x7k2p"]}
+ACCOUNT = "system:serviceaccount:team:alice"
+
+
+@pytest.mark.parametrize(
+    ("user", "environment", "name"),
+    [
+        ({"username": ACCOUNT, "extra": POD_NAME}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, r"job-0-x7k2p"),
+        ({"username": ACCOUNT}, {}, r"alice"),
+        ({"username": "oidc:admin@example.com"}, {}, r"[a-z0-9]+-[0-9a-f]{10}"),
+    ],
+    ids=["a-pod-whose-host-is-named-otherwise", "an-account-outside-of-a-cluster", "a-person"],
+)
+async def test_a_holder_is_called_what_admission_knows_it_by(
+    api: Any, credentials: Credentials, user: dict[str, Any], environment: dict[str, str], name: str
+) -> None:
+    api.user = user
+    async with await Pool.connect(
+        namespace="default", name="p", credentials=credentials, environment=environment
+    ) as pool:
+        assert re.fullmatch(name, pool.holder)
+
+
+async def test_a_holder_who_may_not_ask_for_its_name_goes_by_the_users(api: Any, credentials: Credentials) -> None:
+    api.lies.append(lambda request: status(403, "Forbidden") if "selfsubjectreviews" in request.path else None)
+    async with await Pool.connect(namespace="default", name="p", credentials=credentials, environment={}) as pool:
+        assert re.fullmatch(r"[a-z0-9]+-[0-9a-f]{10}", pool.holder)
 
 
 async def test_a_given_name_that_is_taken_is_refused(api: Any, credentials: Credentials) -> None:

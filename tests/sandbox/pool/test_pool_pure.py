@@ -14,7 +14,7 @@ from sweyard_sandbox.pool.credentials import CredentialsError, load_in_cluster, 
 from sweyard_sandbox.pool.demand import merge_demand
 from sweyard_sandbox.pool.pods import SandboxPod, explain_death, parse_pod
 from sweyard_sandbox.pool.store import PodStore
-from sweyard_sandbox.pool.waiting_reasons import explain_waiting
+from sweyard_sandbox.pool.waiting_reasons import Want, explain_waiting
 
 
 def pod(status: dict[str, Any] | None = None, uid: str = "u", **metadata: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def test_demand_covers_what_waits(announced: list[str], waiting: list[str], merg
 
 
 def test_waiting_is_explained() -> None:
-    deaf = explain_waiting("i:1", pool=None, counts={"starting": 2}, watch_error="refused")
+    deaf = explain_waiting(Want("i:1"), pool=None, counts={"starting": 2}, watch_error="refused")
     assert deaf.reason is WaitingReason.API_UNREACHABLE
     assert "refused" in deaf.message
     assert "2 starting" in deaf.message
@@ -270,14 +270,26 @@ QUOTA = condition("Degraded", "True", "QuotaExceeded")
         ),
         pytest.param(settled(QUOTA), [waiting_pod(WaitingReason.PULLING)], WaitingReason.PULLING, "Pulling", id="pull"),
         pytest.param(settled(), [], WaitingReason.QUEUED, "none", id="nothing-in-the-way"),
+        pytest.param(
+            {**settled(), "spec": {"replicas": 0}}, [], WaitingReason.CAP_REACHED, "scaled to 0", id="scaled-to-0"
+        ),
     ],
 )
 def test_what_a_claim_waits_for_is_typed(
     pool: dict[str, Any] | None, starting: list[SandboxPod], reason: WaitingReason, words: str
 ) -> None:
-    waiting = explain_waiting("i:1", pool=pool, counts={}, starting=starting)
+    waiting = explain_waiting(Want("i:1"), pool=pool, counts={}, starting=starting)
     assert waiting.reason is reason
     assert words in waiting.message
+
+
+def test_a_batch_beyond_the_cap_is_told_so_and_not_that_nothing_is_free() -> None:
+    waiting = explain_waiting(Want("i:1", number=3, batch=5), pool=settled(), counts={"free": 4})
+    assert waiting.reason is WaitingReason.CAP_REACHED
+    assert waiting.message == (
+        "not 3 free of i:1: 5 at once are more than the pool's cap of 4 (spec.replicas): raise it or ask for fewer; "
+        "sandboxes of all images: 4 free"
+    )
 
 
 def container_waiting(reason: str, *conditions: dict[str, str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What goes wrong between a holder and the API server, and what must not come of it: a leak, or a pod claimed twice."""
 
 import asyncio
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -312,6 +313,79 @@ def test_a_renewal_that_hangs_is_made_again_before_the_lease_lapses() -> None:
 
     run_in_virtual_time(main())
     assert max(later - earlier for earlier, later in pairwise(renewed)) < 25
+
+
+def test_who_blocks_the_event_loop_is_told_so() -> None:
+    now = 0.0
+
+    class Server:
+        async def request(self, method: str, *_: Any, **__: Any) -> dict[str, Any]:
+            nonlocal now
+            now += 60.0 if method == "PATCH" else 0.0
+            return {"metadata": {"uid": "u"}}
+
+    async def main() -> None:
+        lease = HolderLease(
+            cast(ApiClient, Server()),
+            namespace="n",
+            pool="p",
+            pool_uid="u",
+            holder="h",
+            duration_seconds=30,
+            clock=lambda: now,
+        )
+        await lease.create()
+        assert "run in a thread what blocks its event loop" in str(await lease.keep())
+
+    run_in_virtual_time(main())
+
+
+class OneConfigMap:
+    """As much of an API server as a demand needs."""
+
+    def __init__(self) -> None:
+        self.images: list[str] | None = None
+
+    async def request(self, method: str, _: str, *, body: Any, **__: Any) -> dict[str, Any]:
+        if method == "PATCH" and self.images is None:
+            raise ApiError(404, "NotFound", "")
+        self.images = json.loads(body["data"]["demand.json"])["images"]
+        return {}
+
+
+@pytest.mark.parametrize("somebody", [None, ["other:1"]], ids=["removes-it", "changes-it"])
+def test_demand_that_somebody_spoils_is_written_again_while_claims_wait(somebody: list[str] | None) -> None:
+    async def main() -> None:
+        server = OneConfigMap()
+        demand = Demand(cast(ApiClient, server), namespace="n", pool="p", holder="h", lease_uid="u")
+        keeping = asyncio.create_task(demand.keep())
+        await demand.announce(["a:1"])
+        demand.begin_waiting(["b:1"])
+        await asyncio.sleep(1)
+        server.images = somebody
+        await asyncio.sleep(60)
+        assert server.images == ["b:1", "a:1"]
+        server.images = somebody
+        await demand.announce(["c:1"])
+        assert server.images == ["b:1", "c:1"]
+        keeping.cancel()
+
+    run_in_virtual_time(main())
+
+
+async def test_a_watch_whose_token_has_expired_goes_on_with_another(api: Any, credentials: Credentials) -> None:
+    async with await connect(credentials) as pool:
+        await eventually(lambda: api.watchers)
+        expired = [True]
+        api.lies.append(
+            lambda request: (
+                status(401, "Unauthorized") if request.query.get("watch") and expired and expired.pop() else None
+            )
+        )
+        api.drop_watches()
+        await eventually(lambda: not expired)
+        api.add_pod("p-0")
+        assert (await pool.acquire_pod("i:1", deadline_seconds=5)).name == "p-0"
 
 
 async def test_renewals_do_not_queue_behind_hundreds_of_claims() -> None:
