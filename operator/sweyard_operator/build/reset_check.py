@@ -7,7 +7,7 @@ says "clean" where only the kubelet of this container's own life looks (a termin
 
 from typing import Any
 
-from sweyard_operator.build.resolver import RESOLV_CONF
+from sweyard_operator.build.resolver import RESOLV_CONFS
 
 DIRTY_EXIT_CODE = 77
 """Process 1 found what it may not; the termination message is a word and what was found."""
@@ -24,7 +24,7 @@ for table in sysvipc/shm sysvipc/sem sysvipc/msg net/tcp net/tcp6; do
 done
 host=$(cat /proc/sys/kernel/hostname)
 [ "$(cat /etc/hostname)" = "$host" ] || dirty Files /etc/hostname
-[ "$(cat /etc/resolv.conf)" = "$resolv_conf" ] || dirty Files /etc/resolv.conf
+case $(cat /etc/resolv.conf) in "$resolv_conf" | "$resolv_conf_turned") ;; *) dirty Files /etc/resolv.conf ;; esac
 left=$(grep -v -x -e '# Kubernetes-managed hosts file.' -e '127.0.0.1.localhost' -e '::1.localhost[-a-z0-9 ]*' \
   -e 'fe00::[012]*.ip6-[a-z]*' -e "[0-9a-f.:]*.$host" /etc/hosts)
 [ -z "$left" ] || dirty Files "/etc/hosts: $left"
@@ -43,7 +43,8 @@ sys.exit(3 * any(name[:5] in ("user.", "syste") for path in sys.argv[1:] for nam
 fi
 echo clean >/dev/termination-log
 """
-_GIVEN = f"dirty={DIRTY_EXIT_CODE}\nresolv_conf='{RESOLV_CONF}'\n"
+_RESOLV_CONF, _TURNED = RESOLV_CONFS
+_GIVEN = f"dirty={DIRTY_EXIT_CODE}\nresolv_conf='{_RESOLV_CONF}'\nresolv_conf_turned='{_TURNED}'\n"
 _IS_CLEAN = 'read -r said </dev/termination-log && [ "$said" = clean ]'
 _PATIENCE_SECONDS = 60
 

@@ -19,6 +19,8 @@ from sweyard_operator.plan.sandbox import GRACE_SECONDS, SandboxPod
 from sweyard_operator.plan.slots import parse_slot
 from sweyard_operator.resources import Manifest, annotations_of, is_owned_by, name_of
 
+_MAX_WORDS = 200
+
 
 def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
     """None for a pod that is not this pool's own: another owner UID, or a name that is no slot."""
@@ -61,6 +63,7 @@ def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
         status_reason=status.get("reason") or (disruption.get("reason", "") if is_disrupted else ""),
         status_message=status.get("message") or (disruption.get("message", "") if is_disrupted else ""),
         terminated_reason=end.get("reason", ""),
+        last_words=end.get("message", "")[:_MAX_WORDS],
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
         unschedulable_message=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",

@@ -47,7 +47,7 @@ def find_end(pod: SandboxPod) -> Failure | None:
         return Failure("Unschedulable", message or reason, True)
     if pod.is_terminating and (pod.release or not _had_ended_before(pod)):
         return None  # a holder that releases a sandbox ends it
-    ended = pod.terminated_reason or pod.phase
+    ended = ": ".join(filter(None, (pod.terminated_reason or pod.phase, pod.last_words)))
     return Failure("Error", message or f"the sandbox container ended by itself ({ended})")
 
 

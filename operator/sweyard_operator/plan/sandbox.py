@@ -51,6 +51,8 @@ class SandboxPod:
     status_message: str = ""
     terminated_reason: str = ""
     """Of the sandbox container: OOMKilled, Error, ..."""
+    last_words: str = ""
+    """What its container left as termination message."""
     waiting_reason: str = ""
     """Of the sandbox container: ImagePullBackOff, ..."""
     waiting_message: str = ""

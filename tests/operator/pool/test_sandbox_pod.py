@@ -1,11 +1,14 @@
 """The sandbox's manifest: safe by default, and what each field of the template changes."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweyard_api.rollout_pool import RolloutPoolSpec
 from sweyard_operator.build.pool_network_policy import build_network_policy
+from sweyard_operator.build.reset_check import DIRTY_EXIT_CODE
 from sweyard_operator.build.sandbox_pod import build_sandbox_pod, template_hash
 
 OWNER = {
@@ -111,6 +114,27 @@ def test_sandboxes_of_a_pool_spread_over_nodes_where_they_can() -> None:
     own = [{**spread, "topologyKey": "topology.kubernetes.io/zone"}]
     overridden = build(template={"podOverrides": {"topologySpreadConstraints": own}})
     assert overridden["spec"]["topologySpreadConstraints"] == own
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code"),
+    [
+        ("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n", 0),
+        ("nameserver 127.0.0.1\noptions attempts:1 timeout:1\n", 0),
+        ("nameserver 127.0.0.1\noptions attempts:1 timeout:1\n# left\n", DIRTY_EXIT_CODE),
+        ("nameserver 8.8.8.8\n", DIRTY_EXIT_CODE),
+        ("", DIRTY_EXIT_CODE),
+    ],
+)
+def test_the_check_of_a_reset_takes_the_resolvers_options_in_any_order(
+    tmp_path: Path, text: str, exit_code: int
+) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_text(text)
+    *shell, script = build(recycle="verified")["spec"]["containers"][0]["command"]
+    given, _, check = script.partition("dirty() {")
+    look = next(line for line in check.splitlines() if "$resolv_conf" in line).replace("/etc/resolv.conf", str(file))
+    assert subprocess.run([*shell, f"{given}dirty() {{ exit $dirty; }}\n{look}"], check=False).returncode == exit_code
 
 
 @pytest.mark.parametrize(
