@@ -103,9 +103,10 @@ class ApiClient:
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Events of a watch, until the server ends it. Raises ApiError; UnreachableError also after silence."""
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
+        headers = await self._authorization()
         try:
-            async with self._streams.get(
-                self._credentials.server + path, params=params, timeout=timeout, headers=await self._authorization()
+            async with _living(self._streams).get(
+                self._credentials.server + path, params=params, timeout=timeout, headers=headers
             ) as reply:
                 if reply.status == 401:  # whoever watches begins again
                     self._credentials.token_source.forget()
@@ -139,11 +140,12 @@ class ApiClient:
     ) -> aiohttp.ClientWebSocketResponse:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
-                return await self._streams.ws_connect(
+                headers = await self._authorization()
+                return await _living(self._streams).ws_connect(
                     self._credentials.server + path,
                     params=params,
                     protocols=protocols,
-                    headers=await self._authorization(),
+                    headers=headers,
                     heartbeat=heartbeat_seconds,
                     max_msg_size=_MAX_WEBSOCKET_BYTES,
                     compress=0,
@@ -186,7 +188,7 @@ class ApiClient:
         # Streams have as many connections as there are streams.
         session = self._streams if is_urgent else self._requests
         try:
-            async with session.request(method, url, params=params, data=data, headers=headers) as reply:
+            async with _living(session).request(method, url, params=params, data=data, headers=headers) as reply:
                 answer = await reply.read()
                 if reply.status >= 400:
                     raise _api_error(reply.status, answer, reply.headers)
@@ -208,6 +210,14 @@ class ApiClient:
         )
         timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS, sock_connect=_CONNECT_SECONDS)
         return aiohttp.ClientSession(connector=connector, timeout=timeout, headers=_USER_AGENT)
+
+
+def _living(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
+    """Raises UnreachableError for one that was closed, which aiohttp takes for a fault of the program: whoever closes
+    does not wait for all that still ask."""
+    if session.closed:
+        raise UnreachableError("the client is closed")
+    return session
 
 
 def _open_probed_socket(address: aiohttp.AddrInfoType) -> socket.socket:

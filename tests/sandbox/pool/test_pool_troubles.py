@@ -14,7 +14,7 @@ from tests.sandbox.pool_client import connect, eventually, status
 
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
-from sweyard_sandbox.pool.api import ApiClient, ApiError
+from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.claiming import Claims
 from sweyard_sandbox.pool.credentials import Credentials, TokenSource
 from sweyard_sandbox.pool.demand import Demand
@@ -216,6 +216,17 @@ async def test_a_silent_watch_is_given_up_and_begun_again(api: Any, client: ApiC
     api.watchers.append(dead)
     assert api.num_lists == 1
     task.cancel()
+
+
+async def test_a_client_that_was_closed_reaches_nobody(client: ApiClient) -> None:
+    """As what is left of a holder that is over may find; aiohttp would raise RuntimeError."""
+    await client.close()
+    with pytest.raises(UnreachableError, match="closed"):
+        await client.request("GET", POD)
+    with pytest.raises(UnreachableError, match="closed"):
+        await anext(client.stream(POD, {}, silence_seconds=1))
+    with pytest.raises(UnreachableError, match="closed"):
+        await client.websocket(POD, [], protocols=("v5.channel.k8s.io",), heartbeat_seconds=1)
 
 
 async def test_a_clock_that_is_wrong_stops_nobody(api: Any, client: ApiClient) -> None:
