@@ -53,7 +53,7 @@ class Demand:
         except UnreachableError:
             self._changed.set()
         except ApiError as error:
-            # Without the demand the Lease, which it hangs on, is gone: the holder will hear that by itself.
+            # With its namespace the Lease is gone, too: the holder will hear that by itself.
             if not error.is_passing and error.status != 404:
                 raise
             self._changed.set()
@@ -105,9 +105,11 @@ class Demand:
             if self._written is None and await self._create(data):
                 self._written = images
                 return
-            if not await self._patch(data):
-                await self._create(data)  # somebody removed it
-            self._written = images
+            # Somebody may have removed it, and somebody else made it again in between.
+            if await self._patch(data) or await self._create(data):
+                self._written = images
+            else:
+                self._changed.set()
 
     async def _patch(self, data: dict[str, str]) -> bool:
         path = f"{self._collection}/{self._holder}"
