@@ -29,8 +29,10 @@ def prove_mutation() -> None:
 
 
 def prove_ranks() -> None:
-    """Ranks, sequence parallelism, packing and accumulation, each with each, train as plain PyTorch does."""
-    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/trainer/learner/test_rank_matrix.py")
+    """Ranks, sequence parallelism, packing and accumulation, each with each, train as plain PyTorch does; so do
+    compiled layers."""
+    tests = ("tests/trainer/learner/test_rank_matrix.py", "tests/trainer/learner/test_compiled_layers.py")
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", *tests)
     matrix = importlib.import_module("tests.trainer.learner.test_rank_matrix")  # imports PyTorch
     lines = [
         "1, 2 and 4 ranks over gloo, sequence parallel 1 and 2 (from two ranks on), packed and unpacked, 1 and 4 "

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,14 +92,17 @@ def main() -> None:
     ]
     for file in arguments.file or TESTS:
         assert _verdict(os.waitpid(_fork(file, None), 0)[1]) == "survived", f"{file}: its tests fail without a mutant"
-    verdicts = _judge(work, arguments.workers)
-    survivors = [verdict for verdict in verdicts if verdict.how == "survived"]
     known = {(entry["file"], entry["before"], entry["after"]): entry["why"] for entry in _equivalent()}
-    open_cases = [verdict for verdict in survivors if _key(verdict) not in known]
-    for verdict in open_cases:
-        print(
-            f"survived: {verdict.file}:{verdict.mutant.line}\n  - {verdict.mutant.before}\n  + {verdict.mutant.after}"
-        )
+    verdicts: list[Verdict] = []
+    open_cases: list[Verdict] = []
+    for verdict in _judge(work, arguments.workers):
+        verdicts.append(verdict)
+        if verdict.how == "survived" and _key(verdict) not in known:
+            open_cases.append(verdict)
+            print(_told(verdict), flush=True)
+        if len(verdicts) % 50 == 0:
+            print(f"{len(verdicts)} of {len(work)}", flush=True)
+    verdicts.sort(key=lambda verdict: (list(TESTS).index(verdict.file), verdict.mutant.line))
     seconds = time.monotonic() - began
     if not arguments.file:
         REPORT.write_text("\n".join(report(verdicts, known, seconds)) + "\n", encoding="utf-8")
@@ -124,8 +127,8 @@ def _in_silence(arguments: Sequence[str]) -> int:
         return int(pytest.main([*OPTIONS, *arguments]))
 
 
-def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
-    verdicts: list[Verdict] = []
+def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> Iterator[Verdict]:
+    """As each is known."""
     running: dict[int, tuple[str, Mutant]] = {}
     queue = list(reversed(work))
     while queue or running:
@@ -133,10 +136,7 @@ def _judge(work: Sequence[tuple[str, Mutant]], workers: int) -> list[Verdict]:
             file, mutant = queue.pop()
             running[_fork(file, mutant.source)] = (file, mutant)
         pid, status = os.wait()
-        verdicts.append(Verdict(*running.pop(pid), _verdict(status)))
-        if len(verdicts) % 50 == 0:
-            print(f"{len(verdicts)} of {len(work)}", flush=True)
-    return sorted(verdicts, key=lambda verdict: (list(TESTS).index(verdict.file), verdict.mutant.line))
+        yield Verdict(*running.pop(pid), _verdict(status))
 
 
 def _fork(file: str, source: str | None) -> int:
@@ -161,6 +161,10 @@ def _verdict(status: int) -> str:
 def _equivalent() -> list[dict[str, str]]:
     entries: list[dict[str, str]] = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
     return entries
+
+
+def _told(verdict: Verdict) -> str:
+    return f"survived: {verdict.file}:{verdict.mutant.line}\n  - {verdict.mutant.before}\n  + {verdict.mutant.after}"
 
 
 def _key(verdict: Verdict) -> tuple[str, str, str]:

@@ -191,5 +191,7 @@ def test_a_sequence_weighs_nothing_until_it_is_weighed() -> None:
     assert (own.advantage, own.weight, own.temperature) == (1.0, 0.0, 1.0)
 
 
-def test_a_batch_is_laid_out_on_the_device_it_is_for() -> None:
-    assert pack([sequence([0.5])], torch.device("meta")).targets.device.type == "meta"
+def test_a_batch_is_laid_out_on_the_device_it_is_for_as_indices() -> None:
+    batch = pack([sequence([0.5])], torch.device("meta"))
+    assert {tensor.device.type for tensor in (batch.token_ids, batch.targets)} == {"meta"}
+    assert {tensor.dtype for tensor in (batch.token_ids, batch.targets)} == {torch.int64}

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from sweyard_api.algorithm import Algorithm, Overlong
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.learner.batches import (
+    as_if_sampled_here,
     build_attempts,
     num_response_tokens,
     shaped_reward,
@@ -67,6 +71,14 @@ def test_a_sequence_ends_with_its_last_trained_token_and_keeps_its_temperature(m
     assert sequence.token_ids.tolist() == segment.token_ids[:9].tolist()
     assert sequence.engine_logprobs.tolist() == segment.logprobs[:9].tolist()
     assert segment.loss_mask[0], "the record is left as it was"
+
+
+def test_unknown_engine_logprobs_become_the_policys_own_and_the_record_stays(make_segment) -> None:
+    segment = make_segment(6, logprob=-4.0)
+    segment.logprobs[4] = np.nan
+    sequence = replace(to_sequence(segment, 1.0), old_logprobs=np.array([-1.0, -2.0, -3.0], np.float32))
+    assert as_if_sampled_here(sequence).engine_logprobs.tolist() == [0, 0, 0, -4, -2, -4]
+    assert np.isnan(segment.logprobs[4])
 
 
 def test_constant_aggregation_divides_by_the_configs_constant_or_the_longest_response(make_trajectory) -> None:

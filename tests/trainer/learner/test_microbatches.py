@@ -38,6 +38,7 @@ def test_ranks_carry_similar_loads(lengths: list[int], ranks: int, budget: int) 
         pytest.param([20, 20], 1, 40, [[[0, 1]]], id="a budget may be filled"),
         pytest.param([20, 21], 1, 40, [[[1], [0]]], id="and not exceeded"),
         pytest.param([10], 1, 40, [[[0]]], id="as few as there need to be"),
+        pytest.param([100, 10, 10], 1, 40, [[[0], [1, 2]]], id="one beyond the budget is alone and counts as one"),
         pytest.param([5, 9, 2, 7], 1, 12, [[[3, 0], [1, 2]]], id="longest first into the lightest, fullest first"),
         pytest.param([8, 7, 6, 5, 4, 3], 2, 12, [[[2, 5], [0]], [[3, 4], [1]]], id="dealt to ranks by weight"),
     ],

@@ -25,6 +25,16 @@ def register_packed_attention() -> None:
     AttentionMaskInterface.register(NAME, _no_mask)
 
 
+class Packing:
+    """How sequences lie in a micro-batch; opaque, since compiled layers would be compiled anew for each number of
+    them if they could look into it, as into a tuple or a dataclass."""
+
+    def __init__(self, lengths: tuple[int, ...], sequence_group: ProcessGroup | None = None) -> None:
+        """`lengths` of the sequences, one after another; ranks of `sequence_group` share their tokens."""
+        self.lengths = lengths
+        self.sequence_group = sequence_group
+
+
 # Not compiled: each batch has other lengths, and each would be compiled anew.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def packed_attention(
@@ -34,16 +44,16 @@ def packed_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    lengths: tuple[int, ...],
-    sequence_group: ProcessGroup | None = None,
+    packing: Packing,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """[1, heads, T, D] each, to [1, T, heads, D]. `lengths` are those of the sequences packed into T.
+    """[1, heads, T, D] each, to [1, T, heads, D].
 
     With a `sequence_group` T is this rank's share of the packed tokens; see sequence_parallel.
     """
+    lengths, sequence_group = packing.lengths, packing.sequence_group
     if sliding_window is not None and max(lengths) > sliding_window:
         raise ValueError(f"sequences of {max(lengths)} tokens exceed the model's sliding window of {sliding_window}")
     if sequence_group is not None:

@@ -4,6 +4,7 @@ Invariants: every sequence appears exactly once; every rank gets the same number
 match), some of which may be empty; none exceeds the budget unless it holds a single longer sequence.
 """
 
+import math
 from collections.abc import Sequence
 
 
@@ -13,7 +14,8 @@ def plan_microbatches(lengths: Sequence[int], num_ranks: int, tokens_per_microba
     Longest first into the lightest of as few bins as the budget allows, then the bins are dealt to ranks by weight.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
-    num_bins = _round_up(max(1, -(-sum(lengths) // tokens_per_microbatch)), num_ranks)
+    tokens = sum(min(length, tokens_per_microbatch) for length in lengths)
+    num_bins = _round_up(max(1, math.ceil(tokens / tokens_per_microbatch)), num_ranks)
     while (bins := _fill(order, lengths, num_bins, tokens_per_microbatch)) is None:
         num_bins += num_ranks
     bins.sort(key=lambda members: -sum(lengths[index] for index in members))

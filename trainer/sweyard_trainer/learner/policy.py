@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 from transformers import PreTrainedModel
 
+from sweyard_trainer.learner.attention import Packing
 from sweyard_trainer.learner.logprobs import chunked_logprobs
 from sweyard_trainer.learner.routing import RoutingReplay
 from sweyard_trainer.learner.sequence_parallel import share_of_tokens, sum_over
@@ -63,8 +64,7 @@ class Policy(nn.Module):
             input_ids=token_ids,
             position_ids=position_ids,
             use_cache=False,
-            lengths=lengths,
-            sequence_group=self.sequence_group,
+            packing=Packing(lengths, self.sequence_group),
         )
         return cast(Tensor, output.last_hidden_state[0])
 

@@ -28,11 +28,17 @@ def shard(policy: Policy, mesh: DeviceMesh, options: ShardingOptions) -> None:
     """Shard each decoder layer and the rest; master weights float32, compute in `compute_dtype`, reduce in float32."""
     precision = MixedPrecisionPolicy(param_dtype=options.compute_dtype, reduce_dtype=torch.float32)
     offload = CPUOffloadPolicy() if options.cpu_offload else OffloadPolicy()
+    if options.compile:
+        compile_layers(policy.model)
     for layer in decoder_layers(policy.model):
-        if options.compile:
-            layer.compile(dynamic=True)
         fully_shard(layer, mesh=mesh, mp_policy=precision, offload_policy=offload)
     fully_shard(policy, mesh=mesh, mp_policy=precision, offload_policy=offload)
+
+
+def compile_layers(model: PreTrainedModel) -> None:
+    """Once for micro-batches of any length and number of sequences, each layer by itself: attention is left out."""
+    for layer in decoder_layers(model):
+        layer.compile(dynamic=True)
 
 
 def decoder_layers(model: PreTrainedModel) -> Iterator[nn.Module]:
