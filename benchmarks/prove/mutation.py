@@ -2,7 +2,8 @@
 
 `python -m benchmarks.prove.mutation [--file NAME] [--workers N]`: a process that has imported what tests need forks for
 each mutant, in which the mutant takes its module's place and pytest runs the module's tests until one fails. Writes
-docs/mutation-report.md; a survivor that `equivalent_mutants.yaml` does not justify is an error. Last line is JSON.
+docs/mutation-report.md, with `--file` the lines of these files alone; a survivor that `equivalent_mutants.yaml` does
+not justify is an error. Last line is JSON.
 """
 
 import argparse
@@ -80,7 +81,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.prove.mutation", description=__doc__)
-    parser.add_argument("--file", choices=sorted(TESTS), action="append", help="only these; writes no report")
+    parser.add_argument("--file", choices=sorted(TESTS), action="append", help="only these")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     began = time.monotonic()
@@ -104,8 +105,8 @@ def main() -> None:
             print(f"{len(verdicts)} of {len(work)}", flush=True)
     verdicts.sort(key=lambda verdict: (list(TESTS).index(verdict.file), verdict.mutant.line))
     seconds = time.monotonic() - began
-    if not arguments.file:
-        REPORT.write_text("\n".join(report(verdicts, known, seconds)) + "\n", encoding="utf-8")
+    earlier = REPORT.read_text(encoding="utf-8").splitlines() if REPORT.exists() else []
+    REPORT.write_text("\n".join(report(verdicts, known, earlier)) + "\n", encoding="utf-8")
     counts = Counter(verdict.how for verdict in verdicts)
     print(json.dumps({"mutants": len(verdicts), **counts, "unjustified": len(open_cases), "seconds": round(seconds)}))
     sys.exit(bool(open_cases))
@@ -171,30 +172,44 @@ def _key(verdict: Verdict) -> tuple[str, str, str]:
     return verdict.file, verdict.mutant.before, verdict.mutant.after
 
 
-def report(verdicts: Sequence[Verdict], known: Mapping[tuple[str, str, str], str], seconds: float) -> list[str]:
-    """Markdown."""
+def report(
+    verdicts: Sequence[Verdict], known: Mapping[tuple[str, str, str], str], earlier: Sequence[str] = ()
+) -> list[str]:
+    """Markdown; what an `earlier` report says of files without verdicts stays."""
+    judged = {verdict.file for verdict in verdicts}
+    stays = [line for line in earlier if line.startswith("| `") and line.split("`")[1] not in judged]
     lines = [
         "# Mutants of the learning rule",
         "",
         "`python -m benchmarks.prove mutation` makes small wrongs in the files below, one at a time (another operator, "
         "sign, constant, min or max, boolean; a call left out; a condition turned round), and runs the tests that "
-        f"answer for the file. {len(verdicts)} mutants in {seconds:.0f} s.",
+        "answer for the file.",
         "",
         "| file | mutants | a test failed | could not run | looped | survived |",
         "|---" * 6 + "|",
     ]
     for file in TESTS:
         counts = Counter(verdict.how for verdict in verdicts if verdict.file == file)
-        cells = [counts[how] for how in ("failed", "broken", "timeout", "survived")]
-        lines.append(f"| `{file}` | {counts.total()} | " + " | ".join(map(str, cells)) + " |")
+        cells = [counts.total(), *(counts[how] for how in ("failed", "broken", "timeout", "survived"))]
+        counted = f"| `{file}` | " + " | ".join(map(str, cells)) + " |"
+        lines += [counted] if file in judged else [line for line in stays if _counts(line, file)]
     lines += ["", "## Survivors", "", "| file | original | mutant | why no test can fail |", "|---" * 4 + "|"]
-    for verdict in verdicts:
-        if verdict.how == "survived":
-            why = known.get(_key(verdict), "**not justified**")
-            lines.append(
-                f"| `{verdict.file}` | {_code(verdict.mutant.before)} | {_code(verdict.mutant.after)} | {why} |"
-            )
+    for file in TESTS:
+        lines += [line for line in stays if line.startswith(f"| `{file}` |") and not _counts(line, file)]
+        lines += [
+            _survivor(verdict, known) for verdict in verdicts if (verdict.file, verdict.how) == (file, "survived")
+        ]
     return lines
+
+
+def _counts(line: str, file: str) -> bool:
+    """Whether it is of the table of counts."""
+    return line.removeprefix(f"| `{file}` | ")[:1].isdigit()
+
+
+def _survivor(verdict: Verdict, known: Mapping[tuple[str, str, str], str]) -> str:
+    why = known.get(_key(verdict), "**not justified**")
+    return f"| `{verdict.file}` | {_code(verdict.mutant.before)} | {_code(verdict.mutant.after)} | {why} |"
 
 
 def _code(text: str) -> str:

@@ -195,3 +195,10 @@ def test_a_batch_is_laid_out_on_the_device_it_is_for_as_indices() -> None:
     batch = pack([sequence([0.5])], torch.device("meta"))
     assert {tensor.device.type for tensor in (batch.token_ids, batch.targets)} == {"meta"}
     assert {tensor.dtype for tensor in (batch.token_ids, batch.targets)} == {torch.int64}
+
+
+def test_a_batch_replays_the_routing_of_all_its_sequences_one_after_another() -> None:
+    routed = [sequence([0.5], routed_experts=np.full((2, 3, 1), number, np.uint8)) for number in (4, 7)]
+    routing = pack(routed, torch.device("cpu")).routed_experts
+    assert routing is not None
+    assert routing[:, 2, 0].tolist() == [4, 4, 7, 7]
