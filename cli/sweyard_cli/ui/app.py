@@ -92,7 +92,7 @@ def list_attempts(files: RunFiles, request: Request, search: TextSearch) -> dict
     everything = files.index.table()
     found, searched = query.select(everything), 1.0
     if query.text:
-        found, searched = search.among(found, files.index.paths(), query.text)
+        found, searched = search.among(found, files.index.paths(holding=query.text), query.text)
     counts = found["outcome"].value_counts().to_pylist()
     return {
         "rows": query.page(found),

@@ -1,6 +1,7 @@
 """AttemptIndex: the short columns of all attempts of a run in memory, so that lists and counts need no file.
 
-A file is read again only once it has changed. A hundred thousand attempts take about 20 MB.
+A file is read again only once it has changed. A hundred thousand attempts take about 20 MB, and the set of trigrams
+that a file has in its texts 8 KiB.
 """
 
 import threading
@@ -15,6 +16,8 @@ from sweyard_cli.ui.file_stamp import Stamp, file_stamp
 from sweyard_trainer.rollouts.files import find_files
 from sweyard_trainer.rollouts.reading import read_columns
 from sweyard_trainer.rollouts.schema import SCHEMA
+from sweyard_trainer.rollouts.surrogates import escape
+from sweyard_trainer.rollouts.trigrams import Trigrams, may_hold, trigrams_of_file
 
 COLUMNS = (
     "attempt_id", "task_id", "group_id", "outcome", "reward", "official", "num_turns", "num_tokens",
@@ -29,6 +32,8 @@ class _Known:
     path: Path
     stamp: Stamp
     table: pa.Table
+    trigrams: Trigrams | None
+    """Of its texts."""
 
 
 class AttemptIndex:
@@ -49,10 +54,11 @@ class AttemptIndex:
                 self._table = pa.concat_tables(one.table for one in known.values()) if known else _empty()
             return self._table
 
-    def paths(self) -> Mapping[str, Path]:
-        """Files by label, as `table` has seen them."""
+    def paths(self, *, holding: str = "") -> Mapping[str, Path]:
+        """Files by label, as `table` has seen them, but for those that cannot have the text `holding`."""
         self.table()
-        return {label: one.path for label, one in self._known.items()}
+        text = escape(holding)
+        return {label: one.path for label, one in self._known.items() if may_hold(one.trigrams, text)}
 
     def stamp(self) -> object:
         """Differs when there is news."""
@@ -73,7 +79,9 @@ class AttemptIndex:
             table = read_columns(path, COLUMNS)
         except FileNotFoundError:
             return None
-        return _Known(path, stamp, table.append_column(LABEL, pa.repeat(pa.scalar(label), table.num_rows)))
+        trigrams = trigrams_of_file(table.schema.metadata)
+        labelled = table.append_column(LABEL, pa.repeat(pa.scalar(label), table.num_rows))
+        return _Known(path, stamp, labelled.replace_schema_metadata(), trigrams)
 
 
 def count_outcomes(table: pa.Table) -> dict[str, dict[str, int]]:

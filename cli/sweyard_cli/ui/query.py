@@ -57,22 +57,27 @@ class Query:
         )
 
     def select(self, table: pa.Table) -> pa.Table:
-        """The rows that it is true of but for `text`, in order."""
+        """The rows that it is true of but for `text`, in the order of `table`."""
         if self.label is not None:
             table = table.filter(pc.equal(table[LABEL], self.label))
         if self.group is not None:
             table = table.filter(pc.equal(table["group_id"], escape(self.group)))
-        table = self.selection.apply(table)
-        if not self.sort:
-            return table.take(pa.array(range(table.num_rows - 1, -1, -1), pa.int64()))
-        order = "descending" if self.sort.startswith(_DESCENDING) else "ascending"
-        return table.sort_by([(self.sort.removeprefix(_DESCENDING), order)])
+        return self.selection.apply(table)
 
     def page(self, table: pa.Table) -> list[dict[str, Any]]:
-        """Rows of the page that it asks for."""
+        """Of selected rows the page that it asks for, in its order."""
         names = (*COLUMNS, LABEL)
-        batches = table.slice(self.offset, self.limit).combine_chunks().to_batches()
-        return [row for batch in batches for row in decode_plain(batch, names)]
+        rows = self._newest(table) if not self.sort else self._sorted(table)
+        return [row for batch in rows.combine_chunks().to_batches() for row in decode_plain(batch, names)]
+
+    def _newest(self, table: pa.Table) -> pa.Table:
+        last = max(0, table.num_rows - self.offset)
+        rows = table.slice(max(0, last - self.limit), min(last, self.limit))
+        return rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+
+    def _sorted(self, table: pa.Table) -> pa.Table:
+        order = "descending" if self.sort.startswith(_DESCENDING) else "ascending"
+        return table.sort_by([(self.sort.removeprefix(_DESCENDING), order)]).slice(self.offset, self.limit)
 
 
 def _count(asked: Mapping[str, str], name: str, default: int) -> int:

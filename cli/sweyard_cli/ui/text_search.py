@@ -15,7 +15,7 @@ from sweyard_trainer.rollouts.reading import iterate_batches
 from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.rollouts.trigrams import SEARCHED, texts_of
 
-ANSWER_SECONDS = 0.3
+ANSWER_SECONDS = 0.5
 _MOST_TEXTS = 16
 """That are remembered: what one typed before is often looked for again."""
 _InFile = tuple[Stamp | None, pa.Array]

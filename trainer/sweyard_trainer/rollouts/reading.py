@@ -11,7 +11,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.rollouts.codec import decode, decode_plain
 from sweyard_trainer.rollouts.files import JOURNAL, label_of_attempt
 from sweyard_trainer.rollouts.schema import SCHEMA, VERSION, VERSION_KEY
-from sweyard_trainer.rollouts.trigrams import may_hold
+from sweyard_trainer.rollouts.trigrams import may_hold, trigrams_of_group
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -63,9 +63,13 @@ def read_row(path: Path, attempt_id: str, columns: Sequence[str]) -> dict[str, A
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Some columns of all attempts; of a sealed file nothing else is read. Raises RolloutFormatError."""
-    schema = pa.schema([SCHEMA.field(name) for name in columns])
-    return pa.Table.from_batches(iterate_batches(path, columns), schema)
+    """Some columns of all attempts, with the file's metadata; of a sealed file nothing else is read.
+
+    Raises RolloutFormatError.
+    """
+    batches = list(iterate_batches(path, columns))
+    schema = pa.schema([SCHEMA.field(name) for name in columns], batches[0].schema.metadata if batches else None)
+    return pa.Table.from_batches(batches, schema)
 
 
 def iterate_batches(
@@ -97,7 +101,7 @@ def _sealed_batches(path: Path, columns: Sequence[str], holding: str) -> Iterato
     with _open_sealed(path, path) as file:
         told = file.metadata.metadata
         for number in range(file.num_row_groups):
-            if not may_hold(told, number, holding):
+            if not may_hold(trigrams_of_group(told, number), holding):
                 continue
             yield from _read_row_group(path, file, number, columns).to_batches()
 

@@ -5,7 +5,7 @@ a row group has 8 KiB beside the group's 16 MiB. What is no ASCII is left out, s
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,9 @@ PLAIN_TEXTS = ("attempt_id", "patch", "grading_log", "infra_reason")
 SEARCHED = (*PLAIN_TEXTS, "transcript")
 """Columns that one can search in."""
 _NUM_BITS = 1 << 16
-_LONGEST = 3
+_LENGTH = 3
+_READ_TOGETHER = 1 << 16
+"""Bytes whose hashes a processor's cache has room for."""
 _KEY = "sweyard.trigrams."
 _MULTIPLIER = np.uint32(0x9E3779B1)
 """Knuth's: 2^32 over the golden ratio."""
@@ -33,26 +35,47 @@ def trigram_metadata(group: int, rows: Sequence[pa.RecordBatch]) -> dict[str, st
     """What a file says of its row group number `group`."""
     present = np.zeros(_NUM_BITS, np.bool_)
     for texts in texts_of(pa.Table.from_batches(rows)):
-        present[_hashes(_joined(texts))] = True
+        joined = _joined(texts)
+        for start in range(0, len(joined), _READ_TOGETHER):
+            present[_hashes(joined[start : start + _READ_TOGETHER + _LENGTH - 1])] = True
     return {f"{_KEY}{group}": base64.b64encode(np.packbits(present).tobytes()).decode()}
 
 
-def may_hold(metadata: dict[bytes, bytes] | None, group: int, text: str) -> bool:
-    """False where no text of a row group can have `text`, with or without capitals."""
+Trigrams = NDArray[np.uint8]
+"""A set, eight bits a byte."""
+Metadata = Mapping[bytes, bytes] | None
+
+
+def trigrams_of_group(metadata: Metadata, group: int) -> Trigrams | None:
+    """None where the file does not tell."""
     told = (metadata or {}).get(f"{_KEY}{group}".encode())
-    if told is None:
-        return True
-    present = np.unpackbits(np.frombuffer(base64.b64decode(told), np.uint8))
-    return bool(present[_hashes(text.encode())].all())
+    return None if told is None else _decode(told)
+
+
+def trigrams_of_file(metadata: Metadata) -> Trigrams | None:
+    """Of all its row groups together; None where the file does not tell."""
+    told = [_decode(value) for name, value in (metadata or {}).items() if name.startswith(_KEY.encode())]
+    return np.bitwise_or.reduce(told) if told else None
+
+
+def may_hold(trigrams: Trigrams | None, text: str) -> bool:
+    """False where none of the texts that have these trigrams can have `text`, with or without capitals."""
+    return trigrams is None or bool(np.unpackbits(trigrams)[_hashes(text.encode())].all())
+
+
+def _decode(told: bytes) -> Trigrams:
+    return np.frombuffer(base64.b64decode(told), np.uint8)
 
 
 def _hashes(text: bytes) -> NDArray[np.uint32]:
     """Below _NUM_BITS; some may be there twice."""
     codes = np.frombuffer(text.lower(), np.uint8).astype(np.uint32)
-    if len(codes) < _LONGEST:
+    if len(codes) < _LENGTH:
         return np.empty(0, np.uint32)
     first, second, third = codes[:-2], codes[1:-1], codes[2:]
-    runs = (first << 16 | second << 8 | third)[(first | second | third) < 0x80]
+    runs = first << 16 | second << 8 | third
+    if not text.isascii():
+        runs = runs[(first | second | third) < 0x80]
     return (runs * _MULTIPLIER >> 16).astype(np.uint32)
 
 
