@@ -37,6 +37,7 @@ class HolderLease:
         self.uid = ""
         """Known once it exists."""
         self._api = api
+        self._namespace, self._pool = namespace, pool
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._collection}/{holder}"
         # Owned by the pool: with the pool goes the operator's care for its holders, and so must their Leases.
@@ -91,8 +92,7 @@ class HolderLease:
             except ApiError as error:
                 problem = str(error)
                 if error.status in (403, 404):
-                    age = f"{self._clock() - self._renewed_at:.0f} s after its last renewal"
-                    return self._lost(f"the Lease {self.holder!r} was taken away {age}: {error.message}")
+                    return self._lost(await self._why_taken(error))
             except (UnreachableError, TimeoutError) as error:
                 problem = str(error) or "no answer"
             if self._clock() - self._renewed_at >= limit_seconds:
@@ -107,6 +107,17 @@ class HolderLease:
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
+
+    async def _why_taken(self, refusal: ApiError) -> str:
+        age_seconds = self._clock() - self._renewed_at
+        try:
+            await read_pool_uid(self._api, self._namespace, self._pool)
+        except ApiError as error:
+            if error.status == 404:
+                return f"the RolloutPool {self._pool!r} was deleted, and with it the Lease {self.holder!r}"
+        except UnreachableError:
+            pass  # what the refusal says is still true
+        return f"the Lease {self.holder!r} was taken away {age_seconds:.0f} s after its last renewal: {refusal.message}"
 
     async def _renew(self) -> None:
         # Its UID travels along: a Lease of the same name that somebody else made is refused with a conflict.

@@ -244,6 +244,16 @@ async def test_a_lease_that_was_taken_away_stops_the_holder(api: Any, credential
             await waiting
 
 
+async def test_a_holder_whose_pool_was_deleted_is_told_that(api: Any, credentials: Credentials) -> None:
+    async with await connect(credentials, lease_seconds=1) as pool:
+        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=30))
+        await asyncio.sleep(0)
+        del api.objects["/apis/sweyard.dev/v1alpha1/namespaces/default/rolloutpools/p"]
+        del api.objects["/apis/coordination.k8s.io/v1/namespaces/default/leases/me"]
+        with pytest.raises(InfrastructureError, match="the RolloutPool 'p' was deleted"):
+            await waiting
+
+
 async def test_a_holders_name_is_its_pods_numbered_when_taken(api: Any, credentials: Credentials) -> None:
     environment = {"SWEYARD_POD_NAME": "trainer-0"}
     names = []
