@@ -99,9 +99,17 @@ class ApiClient:
         return (await self._send("GET", path, None, None, "text/plain")).decode()
 
     async def stream(
-        self, path: str, params: Mapping[str, str], *, silence_seconds: float
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        silence_seconds: float,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Events of a watch, until the server ends it. Raises ApiError; UnreachableError also after silence."""
+        """Events of a watch, until the server ends it. Raises ApiError; UnreachableError also after silence.
+
+        `on_open` is called when it begins, which may be long before the first event.
+        """
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
         headers = await self._authorization()
         try:
@@ -112,6 +120,7 @@ class ApiClient:
                     self._credentials.token_source.forget()
                 if reply.status >= 400:
                     raise _api_error(reply.status, await reply.read(), reply.headers)
+                on_open()
                 pending = b""
                 async for chunk in reply.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")

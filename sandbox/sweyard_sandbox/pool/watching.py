@@ -90,11 +90,13 @@ class PodWatch:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        events = self._api.stream(self._path, params, silence_seconds=self._silence_seconds)
+        events = self._api.stream(self._path, params, silence_seconds=self._silence_seconds, on_open=self._forget_error)
         async with contextlib.aclosing(events):
             async for event in events:
-                self.last_error = ""
                 self._apply(event)
+
+    def _forget_error(self) -> None:
+        self.last_error = ""
 
     def _apply(self, event: dict[str, Any]) -> None:
         kind, item = event["type"], event["object"]

@@ -384,6 +384,31 @@ def test_demand_that_somebody_spoils_is_written_again_while_claims_wait(somebody
     run_in_virtual_time(main())
 
 
+async def test_a_watch_that_is_heard_again_is_no_reason_to_wait_though_nothing_happens(
+    api: Any, credentials: Credentials
+) -> None:
+    api.put("/apis/sweyard.dev/v1alpha1/namespaces/default/rolloutpools/p", {"spec": {"replicas": 2}, "status": {}})
+    async with await connect(credentials) as pool:
+        await eventually(lambda: api.watchers)
+        cuts = [True, True]  # an idle connection that breaks is tried once more
+
+        def cut(request: web.Request) -> web.Response | None:
+            if not (request.query.get("watch") and cuts and request.transport):
+                return None
+            request.transport.close()
+            cuts.pop()
+            return web.Response()
+
+        api.lies.append(cut)
+        api.drop_watches()
+        await eventually(lambda: not cuts)
+        await asyncio.sleep(0.1)
+        assert (await pool.explain_waiting("i:1")).reason is WaitingReason.API_UNREACHABLE
+        await eventually(lambda: api.watchers)
+        await asyncio.sleep(0.1)
+        assert (await pool.explain_waiting("i:1")).reason is WaitingReason.OPERATOR_SILENT
+
+
 async def test_a_watch_whose_token_has_expired_goes_on_with_another(api: Any, credentials: Credentials) -> None:
     async with await connect(credentials) as pool:
         await eventually(lambda: api.watchers)
