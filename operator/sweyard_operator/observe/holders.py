@@ -20,6 +20,8 @@ _MISSING_GRACE_SECONDS = 15.0
 """A claim or a demand may be heard of before its Lease is."""
 _DEFAULT_DURATION_SECONDS = 60.0
 _MAX_DEMAND = 100_000
+_MAX_NAME = 512
+"""Characters of an image's name, as in spec.warm."""
 
 
 async def observe_holders(
@@ -102,7 +104,12 @@ def parse_demand(demand: Manifest | None) -> tuple[str, ...]:
         return ()
     try:
         images: Iterable[Any] = json.loads(demand["data"][DEMAND_KEY])["images"]
-        return tuple(image for image in list(images)[:_MAX_DEMAND] if isinstance(image, str) and image)
+        return tuple(image for image in list(images)[:_MAX_DEMAND] if _is_name(image))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("unreadable demand: %r", error, extra={"object": name_of(demand)})
         return ()
+
+
+def _is_name(image: Any) -> bool:
+    """Text that a pod keeps as it is, else no pod is ever what was asked for; the rest is for a kubelet to judge."""
+    return isinstance(image, str) and 0 < len(image) <= _MAX_NAME and image.isprintable()

@@ -1,5 +1,6 @@
 """A pool when something goes wrong: sandboxes and nodes that fail, refusals, outages, a killed operator."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -275,13 +276,25 @@ def test_whatever_a_holder_writes_for_a_time_the_pool_goes_on(play: Callable[...
     play(story)
 
 
-@pytest.mark.parametrize("demand", ["[" * 100_000, '{"images": 7}', '{"images": [7, null, ""]}', "{"])
+@pytest.mark.parametrize(
+    "demand",
+    [
+        pytest.param("[" * 100_000, id="nested"),
+        pytest.param("{", id="half"),
+        pytest.param('{"images": 7}', id="number"),
+        pytest.param('{"images": [7, null, ""]}', id="no-names"),
+        pytest.param('{"images": ["\\ud800", "a\\nb"]}', id="no-text"),
+        pytest.param(json.dumps({"images": ["x" * 1_000_000]}), id="long"),
+    ],
+)
 def test_whatever_a_holder_writes_for_its_demand_the_pool_goes_on(play: Callable[..., None], demand: str) -> None:
     async def story(world: Any) -> None:
         world.create_pool(replicas=2, warm=warm(1))
         world.join("holder")
         world.announce_text("holder", demand)
         await world.until(lambda: world.status().get("ready") == 1)
+        await world.sleep(30)
+        assert len(world.created_uids()) == 1
 
     play(story)
 
