@@ -12,6 +12,7 @@ from sweyard_operator.observe.image_cache import read_assigned, read_reports
 from sweyard_operator.plan.image_reports import reports_of_pods
 from sweyard_operator.plan.mirrors import mirrored
 from sweyard_operator.plan.placement import CacheNode
+from sweyard_operator.resources import labels_of
 
 Manifests = Sequence[dict[str, Any]]
 
@@ -73,5 +74,5 @@ def _of(cache: str, namespace: str, items: Manifests) -> Manifests:
     return [
         item
         for item in items
-        if item["metadata"]["namespace"] == namespace and item["metadata"]["labels"][LABEL_CACHE] == cache
+        if item["metadata"]["namespace"] == namespace and labels_of(item).get(LABEL_CACHE) == cache
     ]
