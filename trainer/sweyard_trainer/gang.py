@@ -3,6 +3,7 @@
 All pods of the Job must end alike: a Ray node that merely lost its head could not tell success from failure.
 """
 
+import logging
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sweyard_sandbox.errors import SweyardError
+
+logger = logging.getLogger(__name__)
 
 RAY_PORT = 6379
 POLL_SECONDS = 2.0
@@ -48,11 +51,15 @@ def end_mark(storage: Path, attempt: int) -> Path:
 
 
 def leave_mark(mark: Path, exit_code: int) -> None:
-    """Tell the other pods how it ended."""
-    mark.parent.mkdir(parents=True, exist_ok=True)
+    """Tell the other pods how it ended; on a volume that is full or read-only they learn it from the end of Ray, and
+    this pod still ends with its own code."""
     partial = mark.with_suffix(".tmp")
-    partial.write_text(str(exit_code), encoding="utf-8")
-    partial.replace(mark)
+    try:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(str(exit_code), encoding="utf-8")
+        partial.replace(mark)
+    except OSError as error:
+        logger.error("the other pods cannot be told that this attempt ended with %d: %s", exit_code, error)
 
 
 def stop_mark(storage: Path, attempt: int) -> Path:

@@ -42,6 +42,16 @@ def test_a_mark_counts_even_when_ray_has_already_gone(tmp_path: Path) -> None:
     assert gang.wait_for_mark(mark, is_alive=lambda: False) == 0
 
 
+def test_a_volume_that_takes_no_mark_does_not_change_how_rank_zero_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It raised, so that a full volume ended the process with 1, and was tried again until no restart was left."""
+    broken = tmp_path / "volume"
+    broken.touch()
+    gang.leave_mark(gang.end_mark(broken, 0), 2)
+    assert "ended with 2" in caplog.text
+
+
 def test_a_rank_whose_ray_died_alone_ends_in_an_error(tmp_path: Path) -> None:
     with pytest.raises(gang.GangBrokenError):
         gang.wait_for_mark(gang.end_mark(tmp_path, 0), is_alive=lambda: False)
