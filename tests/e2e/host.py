@@ -18,13 +18,17 @@ DOWN_SECONDS = 10.0
 FIRST_VICTIM = "1000"
 """The score that the kernel's choice falls on."""
 EATER = """
-import os, sys
+import mmap, os, sys
 sys.stdin.readline()
 kept = []
-while os.path.exists("/proc/" + sys.argv[1]) and len(kept) < 512:
-    kept.append(b"x" * (1 << 24))
+while os.path.exists("/proc/" + sys.argv[1]) and len(kept) < 64:
+    kept.append(mmap.mmap(-1, 1 << 27, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE))
 """
 """Eats up to 8 GiB, until a process is gone."""
+
+
+class NoVictimError(AssertionError):
+    """There is no such process now."""
 
 
 class Host:
@@ -103,10 +107,10 @@ class Host:
 
 
 def in_pods(pod_uids: Sequence[str], command: str) -> list[int]:
-    """Processes of these pods whose command line holds `command`, by age. Raises AssertionError if there is none."""
+    """Processes of these pods whose command line holds `command`, by age. Raises NoVictimError if there is none."""
     found = [pid for pid in sorted(processes(command)) if any(uid in cgroups(pid) for uid in pod_uids)]
     if not found:
-        raise AssertionError(f"no process {command!r} in {pod_uids}")
+        raise NoVictimError(f"no process {command!r} in {pod_uids}")
     return found
 
 

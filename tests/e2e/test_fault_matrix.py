@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.clocks import build_clock, wrong_clock
+from tests.e2e.host import NoVictimError
 from tests.e2e.installation import Installation
 from tests.e2e.test_run_on_cluster import SPEC, until_gone
 
@@ -48,6 +49,8 @@ class Fault:
     """Before the run has begun, not in the middle of it."""
     prepare: Callable[[Installation, str], str] = lambda _, furnished: furnished
     """Says in which namespace: the furnished one, unless it must be another."""
+    failure: str | None = None
+    """The reason that the last failed attempt must have, which shows that the fault has struck."""
     ends_with: str | None = None
     """Words of a failure that is the right end, with the last checkpoint kept; None: the run succeeds."""
 
@@ -74,6 +77,22 @@ def kill(namespace: str | None, component: str, command: str, pod: str = "") -> 
 def exhaust_memory(component: str, command: str) -> Callable[[Installation, str], None]:
     """In one of the component's pods."""
     return lambda installation, own: installation.host.exhaust_memory(installation.uids(own, component), command)
+
+
+def in_a_sandbox(strike: Callable[[Installation, str], None]) -> Callable[[Installation, str], None]:
+    """As soon as there is one: between two steps there is none."""
+
+    def wait(installation: Installation, namespace: str) -> None:
+        give_up_at = time.monotonic() + 120
+        while True:
+            try:
+                return strike(installation, namespace)
+            except NoVictimError:
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.2)
+
+    return wait
 
 
 def kill_daemons(*programs: str) -> Callable[[Installation, str], None]:
@@ -162,13 +181,13 @@ FAULTS = {
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
-    "sandboxes": Fault(kill(None, "sandbox", KEEP_ALIVE)),
+    "sandboxes": Fault(in_a_sandbox(kill(None, "sandbox", KEEP_ALIVE))),
     "kubelet": Fault(kill_daemons("kubelet")),
     "containerd": Fault(kill_daemons("containerd")),
-    "API server": Fault(kill_daemons("kube-apiserver"), max_restarts=1),
-    "etcd": Fault(kill_daemons("etcd"), max_restarts=1),
-    "node drained": Fault(drain_node),
-    "eviction": Fault(evict_trainer),
+    "API server": Fault(kill_daemons("kube-apiserver")),
+    "etcd": Fault(kill_daemons("etcd")),
+    "node drained": Fault(drain_node, failure="Disrupted"),
+    "eviction": Fault(evict_trainer, failure="Disrupted"),
     "quota": Fault(forbid_pods, max_restarts=1),
     "Secret missing": Fault(
         miss_secret,
@@ -185,9 +204,10 @@ FAULTS = {
     "trainer out of memory": Fault(
         exhaust_memory("trainer", TRAINER),
         max_restarts=1,
-        spec={"trainer": {"resources": {"limits": {"memory": "3Gi"}}}},
+        failure="OOMKilled",
+        spec={"trainer": {"resources": {"limits": {"memory": "1500Mi"}}}},
     ),
-    "sandbox out of memory": Fault(exhaust_memory("sandbox", KEEP_ALIVE)),
+    "sandbox out of memory": Fault(in_a_sandbox(exhaust_memory("sandbox", KEEP_ALIVE))),
     "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
     "API server throttles": Fault(throttle, max_restarts=1),
@@ -232,6 +252,8 @@ def test_a_run_ends_as_if_undisturbed_by(
         record_property("outcome", "failed as it must")
 
     assert status["restarts"] <= fault.max_restarts
+    if fault.failure is not None:
+        assert status["lastFailure"]["reason"] == fault.failure
     claim = fault.spec.get("storage", {}).get("claimName", "r")
     if fault.ends_with is None:
         assert (status["phase"], status["step"]) == ("Succeeded", STEPS), status
