@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.rollouts.trigrams import SEARCHED, texts_of
 
 ANSWER_SECONDS = 0.5
+MOST_ANSWER_SECONDS = 8.0
 _MOST_TEXTS = 16
 """That are remembered: what one typed before is often looked for again."""
 _InFile = tuple[Stamp | None, pa.Array]
@@ -29,24 +31,35 @@ class Found(NamedTuple):
     """Share of the files; 1 when all is known."""
 
 
+@dataclass(slots=True)
+class _Sought:
+    """What is known of one text."""
+
+    files: dict[Path, _InFile] = field(default_factory=dict)
+    seconds: float = 0.0
+    """That were spent on it."""
+
+
 class TextSearch:
     """Remembers what it found in files that do not change. For several threads."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[str, dict[Path, _InFile]] = {}
+        self._sought: dict[str, _Sought] = {}
         self._lock = threading.Lock()
 
     def among(self, table: pa.Table, paths: Mapping[str, Path], text: str, *, seconds: float = ANSWER_SECONDS) -> Found:
         """The attempts of `table` in which `text` occurs, and how far it came; asked again it goes on from there.
 
+        The first answer takes about `seconds`, each later one about as long as all before it, so that there are few.
         Capitals count if `text` has any. Only the files at `paths`, by label, that hold one of them are read, one at
         least. Raises RolloutFormatError.
         """
-        late = self._clock() + seconds
+        began, sought = self._clock(), self._of_text(text)
+        late = began + min(MOST_ANSWER_SECONDS, max(seconds, sought.seconds))
         labels = set(table[LABEL].unique().to_pylist())
         files = [paths[label] for label in reversed(list(paths)) if label in labels]
-        known, found, has_read = self._of_text(text), [], False
+        known, found, has_read = sought.files, [], False
         for path in files:
             stamp = file_stamp(path)
             if path not in known or known[path][0] != stamp:
@@ -55,16 +68,17 @@ class TextSearch:
                 known[path] = (stamp, _ids_in(path, escape(text)))
                 has_read = True
             found.append(known[path][1])
+        sought.seconds += self._clock() - began
         ids = pa.concat_arrays([*found, pa.array([], pa.string())])
         return Found(table.filter(pc.is_in(table["attempt_id"], ids)), len(found) / len(files) if files else 1.0)
 
-    def _of_text(self, text: str) -> dict[Path, _InFile]:
+    def _of_text(self, text: str) -> _Sought:
         with self._lock:
-            known = self._known.pop(text, {})
-            while len(self._known) >= _MOST_TEXTS:
-                self._known.pop(next(iter(self._known)))
-            self._known[text] = known
-            return known
+            sought = self._sought.pop(text, None) or _Sought()
+            while len(self._sought) >= _MOST_TEXTS:
+                self._sought.pop(next(iter(self._sought)))
+            self._sought[text] = sought
+            return sought
 
 
 def _ids_in(path: Path, text: str) -> pa.Array:

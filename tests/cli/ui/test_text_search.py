@@ -22,9 +22,9 @@ def test_whoever_asks_again_hears_more_the_newest_first(make_run: MakeRun) -> No
     index = AttemptIndex(make_run(attempts=STEPS) / "rollouts")
     seconds = count()
     search = TextSearch(clock=lambda: float(next(seconds)))
-    told = [search.among(index.table(), index.paths(), "found", seconds=0.5) for _ in STEPS]
-    assert [ids(found) for found in told] == [["3/t1/0"], ["2/t1/0", "3/t1/0"], ["1/t1/0", "2/t1/0", "3/t1/0"]]
-    assert [round(found.searched, 2) for found in told] == [0.33, 0.67, 1.0]
+    told = [search.among(index.table(), index.paths(), "found", seconds=0.5) for _ in range(2)]
+    assert [ids(found) for found in told] == [["3/t1/0"], ["1/t1/0", "2/t1/0", "3/t1/0"]], "twice as long as before"
+    assert [round(found.searched, 2) for found in told] == [0.33, 1.0]
 
 
 def test_a_file_is_searched_again_once_it_has_changed(make_run: MakeRun) -> None:
