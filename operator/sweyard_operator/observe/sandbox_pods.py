@@ -20,6 +20,8 @@ from sweyard_operator.plan.slots import parse_slot
 from sweyard_operator.resources import Manifest, annotations_of, is_owned_by, name_of
 
 _MAX_WORDS = 200
+"""Characters of a termination message."""
+_MAX_DIGITS = 9
 
 
 def parse_pod(pool: str, pool_uid: str, pod: Manifest) -> SandboxPod | None:
@@ -87,7 +89,7 @@ def _find_dirt(end: Mapping[str, Any], release: str) -> str:
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else 0
 
 
 def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
