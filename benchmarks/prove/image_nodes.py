@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from sweyard_cluster.testing import TestCluster
 from sweyard_operator.cache_agent.cri import CriRuntime
 from sweyard_operator.cache_agent.protocol import ImageState
 from sweyard_operator.observe.image_cache import read_reports
-from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient
+from sweyard_sandbox.pool.api import MERGE_PATCH, ApiClient, UnreachableError
 
 CACHE = "images"
 _SAMPLE_SECONDS = 0.5
@@ -100,7 +100,7 @@ class ImageNodes:
     async def claims(self, state: ImageState = ImageState.CACHED) -> dict[str, set[str]]:
         """By node: images that its report says are in this state there."""
         path, query = f"/api/v1/namespaces/{self.namespace}/configmaps", {"labelSelector": f"{LABEL_CACHE}={self.name}"}
-        reports = read_reports((await self.api.request("GET", path, params=query))["items"])
+        reports = read_reports((await self._read(path, query))["items"])
         return {
             node: {image for image, said in report.images.items() if said.state is state}
             for node, report in reports.items()
@@ -109,7 +109,7 @@ class ImageNodes:
     async def restarts(self) -> int:
         """Of all containers of all pods of the cache."""
         path, query = f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": f"{LABEL_CACHE}={self.name}"}
-        pods = (await self.api.request("GET", path, params=query))["items"]
+        pods = (await self._read(path, query))["items"]
         return sum(status["restartCount"] for pod in pods for status in pod["status"].get("containerStatuses", ()))
 
     async def until_pulling(self, node: str, seconds: float) -> None:
@@ -120,7 +120,7 @@ class ImageNodes:
 
     async def kill_agent(self, node: str) -> int:
         """Its processes, by -9: their number."""
-        uid = (await self.api.request("GET", self._path(self.name)))["metadata"]["uid"]
+        uid = (await self._read(self._path(self.name)))["metadata"]["uid"]
         told = {f"SWEYARD_CACHE_UID={uid}".encode(), f"NODE_NAME={node}".encode()}
         killed = 0
         for process in Path("/proc").glob("[0-9]*"):
@@ -148,27 +148,38 @@ class ImageNodes:
 
     async def status(self) -> dict[str, Any]:
         """As the operator wrote it, if it speaks of the present spec."""
-        cache = await self.api.request("GET", self._path(self.name))
+        cache = await self._read(self._path(self.name))
         status: dict[str, Any] = cache.get("status") or {}
         return status if status.get("observedGeneration") == cache["metadata"]["generation"] else {}
 
     async def until(self, what: str, seconds: float, **figures: int) -> float:
         """Until the status has these figures: seconds that it took. Raises TimeoutError."""
-        loop = asyncio.get_running_loop()
+        loop, status = asyncio.get_running_loop(), dict[str, Any]()
         began = loop.time()
-        while True:
-            status = await self.status()
-            if all(status.get(name) == count for name, count in figures.items()):
-                print(f"{what}: {loop.time() - began:.0f} s", flush=True)
-                return loop.time() - began
-            if loop.time() - began > seconds:
-                raise TimeoutError(f"{what}: not in {seconds:.0f} s: {status}")
-            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                while not status or any(status.get(name) != count for name, count in figures.items()):
+                    await asyncio.sleep(_POLL_SECONDS)
+                    status = await self.status()
+        except TimeoutError as error:
+            raise TimeoutError(f"{what}: not in {seconds:.0f} s: {status}") from error
+        print(f"{what}: {loop.time() - began:.0f} s", flush=True)
+        return loop.time() - began
 
     async def close(self) -> None:
         """All connections."""
         for runtime in self._runtimes.values():
             await runtime.close()
+
+    async def _read(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """However long an API server on a busy machine takes: what is read has a deadline of its own."""
+        while True:
+            try:
+                found: dict[str, Any] = await self.api.request("GET", path, params=dict(query or {}))
+            except UnreachableError as error:
+                print(f"asked again: {error}", flush=True)
+            else:
+                return found
 
     def _path(self, name: str = "") -> str:
         base = f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{IMAGE_CACHE.plural}"
