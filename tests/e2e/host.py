@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sweyard_cluster import lifecycle
+from sweyard_cluster.processes import identify
 from sweyard_cluster.testing import TestCluster
 
 DOWN_SECONDS = 10.0
@@ -18,13 +19,19 @@ DOWN_SECONDS = 10.0
 FIRST_VICTIM = "1000"
 """The score that the kernel's choice falls on."""
 EATER = """
-import mmap, os, sys
+import os, sys
 sys.stdin.readline()
-kept = []
-while os.path.exists("/proc/" + sys.argv[1]) and len(kept) < 64:
-    kept.append(mmap.mmap(-1, 1 << 27, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE))
+file, block = os.memfd_create("eaten"), bytes(1 << 24)
+for _ in range(512):
+    try:
+        if open(f"/proc/{sys.argv[1]}/stat").read().rpartition(")")[2].split()[0] == "Z":
+            break
+    except (FileNotFoundError, ProcessLookupError):
+        break
+    os.write(file, block)
 """
-"""Eats up to 8 GiB, until a process is gone."""
+"""Eats up to 8 GiB, until a process has ended. What is in a file counts for the cgroup and not as the eater's own:
+else the kernel might choose the eater."""
 
 
 class NoVictimError(AssertionError):
@@ -49,7 +56,7 @@ class Host:
         with subprocess.Popen([sys.executable, "-c", EATER, str(victim)], stdin=subprocess.PIPE) as eater:
             memory_cgroup(victim).joinpath("cgroup.procs").write_text(str(eater.pid))
             eater.communicate(b"eat\n", timeout=120)
-        if eater.returncode or Path(f"/proc/{victim}").exists():
+        if identify(victim) is not None:
             raise AssertionError(f"process {victim} has outlived it, the eater ended with {eater.returncode}")
 
     def kill_daemons(self, *programs: str) -> None:
