@@ -188,7 +188,7 @@ def test_a_batch_without_trained_tokens_has_no_gap_and_no_loss() -> None:
 
 def test_a_sequence_weighs_nothing_until_it_is_weighed() -> None:
     own = sequence([0.5])
-    assert (own.advantage, own.weight, own.temperature) == (1.0, 0.0, 1.0)
+    assert (own.advantage, own.weight, own.temperature, own.origin) == (1.0, 0.0, 1.0, ("", 0))
 
 
 def test_a_batch_is_laid_out_on_the_device_it_is_for_as_indices() -> None:
