@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sweyard_api.training_run import TrainerStatus
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
-from sweyard_trainer.progress.reporter import ProgressReporter, StatusUnavailableError
+from sweyard_trainer.progress.reporter import ProgressReporter, StatusRefusedError, StatusUnavailableError
 from sweyard_trainer.progress.run_progress import RunProgress
 from sweyard_trainer.trajectory import Trajectory
 
@@ -49,24 +49,29 @@ def test_the_time_left_is_told_once_the_longest_part_was_measured(plan: dict[str
 
 
 class RecordingSink:
-    def __init__(self, failures: int = 0) -> None:
+    def __init__(self, failures: int = 0, error: StatusUnavailableError | None = None) -> None:
         self.reports: list[dict[str, Any]] = []
         self.failures = failures
+        self.error = error or StatusUnavailableError("connection refused")
 
     def publish(self, report: dict[str, Any]) -> None:
         if self.failures:
             self.failures -= 1
-            raise StatusUnavailableError("connection refused")
+            raise self.error
         self.reports.append(report)
 
 
 def make_reporter(storage: Path, sink: RecordingSink, clock: list[float]) -> ProgressReporter:
+    async def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
     return ProgressReporter(
         storage,
         TrainerStatus(),
         sink=sink,
         now=lambda: datetime(2030, 1, 2, tzinfo=UTC),
         monotonic=lambda: clock[0],
+        sleep=sleep,
     )
 
 
@@ -83,15 +88,25 @@ async def test_many_updates_become_few_writes_and_the_last_one_counts(tmp_path: 
     assert json.loads((tmp_path / "progress.json").read_text())["step"] == 99
 
 
-async def test_an_unreachable_api_server_never_fails_the_run(tmp_path: Path) -> None:
-    sink, clock = RecordingSink(failures=1), [0.0]
+@pytest.mark.parametrize(
+    ("failures", "error", "steps", "seconds"),
+    [
+        pytest.param(
+            5, StatusUnavailableError("429"), [1], 15, id="away for a while: or the run would end a step short"
+        ),
+        pytest.param(99, StatusUnavailableError("refused"), [], 90, id="away for ever"),
+        pytest.param(99, StatusRefusedError("404"), [], 0, id="the run was deleted"),
+    ],
+)
+async def test_an_api_server_never_fails_the_run_and_is_waited_for_with_the_last_report(
+    tmp_path: Path, failures: int, error: StatusUnavailableError, steps: list[int], seconds: float
+) -> None:
+    sink, clock = RecordingSink(failures, error), [0.0]
     reporter = make_reporter(tmp_path, sink, clock)
     reporter.update(step=1)
     await reporter.flush()
-    assert sink.reports == []
-    reporter.update(step=2)
-    await reporter.flush()
-    assert [report["step"] for report in sink.reports] == [2]
+    assert [report["step"] for report in sink.reports] == steps
+    assert clock == [seconds]
 
 
 async def test_the_share_done_never_goes_back(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from kubernetes import client, config
 from kubernetes.config import ConfigException
 
 from sweyard_api.constants import API_VERSION, FIELD_MANAGER_TRAINER, GROUP, VERSION
-from sweyard_trainer.progress.reporter import StatusUnavailableError
+from sweyard_trainer.progress.reporter import StatusRefusedError, StatusUnavailableError
 
 REQUEST_TIMEOUT_SECONDS = 10
 
@@ -52,5 +52,9 @@ class ClusterStatus:
                 _content_type="application/apply-patch+yaml",
                 _request_timeout=REQUEST_TIMEOUT_SECONDS,
             )
-        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+        except client.ApiException as error:
+            is_passing = error.status == 429 or (error.status or 0) >= 500
+            kind = StatusUnavailableError if is_passing else StatusRefusedError
+            raise kind(f"{type(error).__name__}: {error}") from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StatusUnavailableError(f"{type(error).__name__}: {error}") from error

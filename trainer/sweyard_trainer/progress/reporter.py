@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,9 @@ logger = logging.getLogger(__name__)
 
 FILE_INTERVAL_SECONDS = 0.5
 STATUS_INTERVAL_SECONDS = 10.0
+LAST_SECONDS = 90.0
+"""For the last report, which no later one makes good."""
+LAST_RETRY_SECONDS = 3.0
 
 
 class StatusSink(Protocol):
@@ -34,12 +37,14 @@ class ProgressReporter:
         sink: StatusSink | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._path = storage / "progress.json"
         self._report = initial
         self._sink = sink
         self._now = now
         self._monotonic = monotonic
+        self._sleep = sleep
         self._file_written_at = float("-inf")
         self._status_written_at = float("-inf")
         self._publishing: asyncio.Task[None] | None = None
@@ -62,12 +67,14 @@ class ProgressReporter:
             self._publishing = asyncio.get_running_loop().create_task(self._publish_later())
 
     async def flush(self) -> None:
-        """Write the last report everywhere, now."""
+        """Write the last report everywhere; a server that is away is waited for."""
         self._write_file()
         if self._publishing is not None:
             self._publishing.cancel()
             await asyncio.gather(self._publishing, return_exceptions=True)
-        await self._publish()
+        give_up_at = self._monotonic() + LAST_SECONDS
+        while not await self._publish() and self._monotonic() < give_up_at:
+            await self._sleep(LAST_RETRY_SECONDS)
 
     def _write_file(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,15 +89,18 @@ class ProgressReporter:
         self._publishing = None
         await self._publish()
 
-    async def _publish(self) -> None:
+    async def _publish(self) -> bool:
+        """Whether there is nothing to try again."""
         if self._sink is None:
-            return
+            return True
         self._status_written_at = self._monotonic()
         report = self._report.model_dump(by_alias=True, exclude_none=True)
         try:
             await asyncio.to_thread(self._sink.publish, report)
         except StatusUnavailableError as error:
             logger.warning("the run's status could not be written, the run goes on: %s", error)
+            return isinstance(error, StatusRefusedError)
+        return True
 
     def _stamp(self) -> str:
         return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -98,3 +108,7 @@ class ProgressReporter:
 
 class StatusUnavailableError(OSError):
     """The API server cannot take the report now."""
+
+
+class StatusRefusedError(StatusUnavailableError):
+    """It does not take it, and will not: the run is gone, or is not this process's to tell of."""
