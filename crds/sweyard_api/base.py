@@ -173,8 +173,8 @@ class ResourceRequirements(Model):
 
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
     """What the scheduler reserves, for example {"cpu": "1", "memory": "2Gi"}."""
-    limits: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
-    """What the kubelet enforces; extended resources such as nvidia.com/gpu belong here."""
+    limits: Annotated[dict[str, PositiveQuantity], Field(max_length=16)] = {}
+    """What the kubelet enforces, which takes 0 for no limit; extended resources such as nvidia.com/gpu belong here."""
 
     rules = (
         Rule(

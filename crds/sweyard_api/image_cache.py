@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from sweyard_api.base import DnsName, ImageName, Labels, Model, PositiveQuantity
+from sweyard_api.base import DnsName, DottedName, ImageName, Labels, Model, PositiveQuantity
 from sweyard_api.kubernetes_types import Conditions
 from sweyard_api.rule import Rule
 
@@ -80,7 +80,7 @@ class ImageCacheSpec(Model):
     """Pulls at once on one node."""
     max_parallel_pulls_per_registry: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Pulls at once from one registry, by all nodes together."""
-    pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
+    pull_secrets: Annotated[list[DottedName], Field(max_length=16)] = []
     """Secrets with registry credentials, in this namespace."""
     mirrors: Annotated[
         list[RegistryMirror],

@@ -47,7 +47,7 @@ class EnvVar(Model):
     """Name."""
     value: Annotated[str, Field(max_length=4_096)] | None = None
     """Literal value."""
-    secret: DnsName | None = None
+    secret: DottedName | None = None
     """Secret to read instead."""
     key: Annotated[str, Field(max_length=253)] | None = None
     """Key in the Secret; default the variable's name."""
@@ -177,7 +177,7 @@ class Inference(PodOptions):
     """Key-value cache of a CPU engine."""
     url: Annotated[str, Field(max_length=2_048, pattern=r"^https?://")] | None = None
     """Base URL of an external engine."""
-    api_key_secret: DnsName | None = None
+    api_key_secret: DottedName | None = None
     """Secret whose key `token` authorises at `url`."""
     fixed_weights: bool = False
     """Allow an external engine that takes no weights: it samples with those that it started with, so from the first
@@ -290,7 +290,7 @@ class Checkpoint(Model):
 class Storage(Model):
     """The run's volume: weights, checkpoints, rollouts, metrics. Mounted by trainer and engines."""
 
-    claim_name: DnsName | None = None
+    claim_name: DottedName | None = None
     """An existing PersistentVolumeClaim; otherwise one is made."""
     size: PositiveQuantity = "10Gi"
     """Size of the claim that is made."""
@@ -325,7 +325,7 @@ class Wandb(Model):
     """Project."""
     entity: Annotated[str, Field(max_length=128)] | None = None
     """Team."""
-    secret: DnsName
+    secret: DottedName
     """Secret whose key `token` is the API key."""
 
 

@@ -37,7 +37,7 @@ class SandboxTemplate(Model):
     """Requests and limits of the sandbox container."""
     run_as_user: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     """User id for commands; unset keeps the image's own (SWE-bench images expect root)."""
-    image_pull_secrets: Annotated[list[DnsName], Field(max_length=16)] = []
+    image_pull_secrets: Annotated[list[DottedName], Field(max_length=16)] = []
     """Secrets with registry credentials, in the pool's namespace."""
     node_selector: Labels = {}
     """Labels a node must have."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import LINE_PATTERN, DnsName, ImportPath, Model, Seed
+from sweyard_api.base import LINE_PATTERN, DnsName, DottedName, ImportPath, Model, Seed
 from sweyard_api.rule import Rule
 
 
@@ -28,7 +28,7 @@ class ModelSource(Model):
     """Commit, branch or tag on the hub."""
     scratch: ScratchModel | None = None
     """Make a small model instead of loading one."""
-    token_secret: DnsName | None = None
+    token_secret: DottedName | None = None
     """Secret whose key `token` is the hub token."""
 
     rules = (
