@@ -122,7 +122,7 @@ class RolloutPoolSpec(Model):
             "recycle",
             "verified cannot vouch for what template.podOverrides adds (volumes, containers, shared namespaces): "
             "remove the overrides or set recycle: never",
-            lambda pool: pool.recycle == "never" or not pool.template.pod_overrides,
+            lambda pool: pool.recycle == "never" or pool.template.pod_overrides is None,
             "!has(self.recycle) || self.recycle == 'never' || !has(self.template) || !has(self.template.podOverrides)",
         ),
     )
