@@ -178,6 +178,7 @@ class ImageNodes:
                 found: dict[str, Any] = await self.api.request("GET", path, params=dict(query or {}))
             except UnreachableError as error:
                 print(f"asked again: {error}", flush=True)
+                await asyncio.sleep(_POLL_SECONDS)
             else:
                 return found
 

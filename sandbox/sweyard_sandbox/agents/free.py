@@ -29,9 +29,9 @@ class FreeAgent(ABC):
     async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
         """Prompt, then one call a turn."""
         act = self.act(task, sandbox)
-        if self.native_calls:
+        if tools := self.offered():
             assert isinstance(session, ToolSession), "gateways offer tools"
-            session = session.offering(self.offered())
+            session = session.offering(tools)
         async for turn in converse(self.first_messages(task), session, act, self.limits, self.remind):
             yield turn
 
@@ -40,8 +40,8 @@ class FreeAgent(ABC):
         return ""
 
     def offered(self) -> str:
-        """JSON text of the tools, of an agent with native calls."""
-        raise NotImplementedError(f"an agent of type {self.type} describes its tools in the prompt")
+        """JSON text of the tools that the chat template is to tell of; empty where the prompt does."""
+        return ""
 
     def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
         """There is no script for free exploration."""

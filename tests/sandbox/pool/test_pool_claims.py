@@ -1,7 +1,6 @@
 """Claims against an API server that lies."""
 
 import asyncio
-import re
 from typing import Any
 
 import pytest
@@ -9,9 +8,7 @@ from aiohttp import web
 from tests.sandbox.pool_client import connect, eventually, status
 
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
-from sweyard_sandbox.pool.api import ApiError
 from sweyard_sandbox.pool.credentials import Credentials
-from sweyard_sandbox.pool.pool import Pool
 
 
 async def test_a_claim_is_one_write_and_releasing_is_deleting(api: Any, credentials: Credentials) -> None:
@@ -27,16 +24,6 @@ async def test_a_claim_is_one_write_and_releasing_is_deleting(api: Any, credenti
         "PATCH /api/v1/namespaces/default/pods/p-0",
         "DELETE /api/v1/namespaces/default/pods/p-0",
     ]
-
-
-async def test_the_lease_exists_before_the_first_claim_and_not_after_the_end(
-    api: Any, credentials: Credentials
-) -> None:
-    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/me"
-    async with await connect(credentials):
-        assert api.objects[lease]["metadata"]["labels"] == {"sweyard.dev/pool": "p"}
-        assert api.objects[lease]["spec"]["leaseDurationSeconds"] == 30
-    assert lease not in api.objects
 
 
 async def test_two_holders_never_get_one_pod(api: Any, credentials: Credentials) -> None:
@@ -213,141 +200,6 @@ async def test_a_watch_that_is_forbidden_fails_at_once(api: Any, credentials: Cr
     )
     with pytest.raises(InfrastructureError, match="cannot list pods"):
         await connect(credentials)
-
-
-async def test_a_holder_that_cannot_renew_stops_itself(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials, lease_seconds=1) as pool:
-        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=30))
-        api.lies.append(lambda request: status(500) if "/leases/" in request.path else None)
-        with pytest.raises(InfrastructureError) as caught:
-            await waiting
-        assert caught.value.reason is FailureReason.LEASE_LOST
-        with pytest.raises(InfrastructureError):
-            await pool.acquire_pod("i:1", deadline_seconds=5)
-        api.lies.clear()
-
-
-async def test_a_lease_that_is_renewed_is_kept(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials, lease_seconds=1) as pool:
-        await asyncio.sleep(2.5)
-        api.add_pod("p-0")
-        assert await pool.acquire_pod("i:1", deadline_seconds=5)
-    assert sum("PATCH" in write and "/leases/" in write for write in api.writes) >= 5
-
-
-async def test_a_lease_that_was_taken_away_stops_the_holder(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials, lease_seconds=1) as pool:
-        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=30))
-        await asyncio.sleep(0)
-        del api.objects["/apis/coordination.k8s.io/v1/namespaces/default/leases/me"]
-        with pytest.raises(InfrastructureError, match="taken away"):
-            await waiting
-
-
-async def test_a_holder_whose_pool_was_deleted_is_told_that(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials, lease_seconds=1) as pool:
-        waiting = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=30))
-        await asyncio.sleep(0)
-        del api.objects["/apis/sweyard.dev/v1alpha1/namespaces/default/rolloutpools/p"]
-        del api.objects["/apis/coordination.k8s.io/v1/namespaces/default/leases/me"]
-        with pytest.raises(InfrastructureError, match="the RolloutPool 'p' was deleted"):
-            await waiting
-
-
-async def test_a_holders_name_is_its_pods_numbered_when_taken(api: Any, credentials: Credentials) -> None:
-    environment = {"SWEYARD_POD_NAME": "trainer-0"}
-    names = []
-    pools = [
-        await Pool.connect(namespace="default", name="p", credentials=credentials, environment=environment)
-        for _ in range(3)
-    ]
-    for pool in pools:
-        names.append(pool.holder)
-        await pool.close()
-    assert names == ["trainer-0", "trainer-0-1", "trainer-0-2"]
-
-
-POD_NAME = {"authentication.kubernetes.io/pod-name": ["job-0-x7k2p"]}
-ACCOUNT = "system:serviceaccount:team:alice"
-
-
-@pytest.mark.parametrize(
-    ("user", "environment", "name"),
-    [
-        ({"username": ACCOUNT, "extra": POD_NAME}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, r"job-0-x7k2p"),
-        ({"username": ACCOUNT}, {}, r"alice"),
-        ({"username": "oidc:admin@example.com"}, {}, r"[a-z0-9]+-[0-9a-f]{10}"),
-    ],
-    ids=["a-pod-whose-host-is-named-otherwise", "an-account-outside-of-a-cluster", "a-person"],
-)
-async def test_a_holder_is_called_what_admission_knows_it_by(
-    api: Any, credentials: Credentials, user: dict[str, Any], environment: dict[str, str], name: str
-) -> None:
-    api.user = user
-    async with await Pool.connect(
-        namespace="default", name="p", credentials=credentials, environment=environment
-    ) as pool:
-        assert re.fullmatch(name, pool.holder)
-
-
-async def test_a_holder_who_may_not_ask_for_its_name_goes_by_the_users(api: Any, credentials: Credentials) -> None:
-    api.lies.append(lambda request: status(403, "Forbidden") if "selfsubjectreviews" in request.path else None)
-    async with await Pool.connect(namespace="default", name="p", credentials=credentials, environment={}) as pool:
-        assert re.fullmatch(r"[a-z0-9]+-[0-9a-f]{10}", pool.holder)
-
-
-async def test_a_given_name_that_is_taken_is_refused(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials):
-        with pytest.raises(ValueError, match="'me'"):
-            await connect(credentials)
-
-
-async def test_announcing_is_one_write_and_replaces(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials) as pool:
-        api.writes.clear()
-        await pool.announce(["a:1", "b:1"])
-        await pool.announce(["a:1", "b:1"])
-        await pool.announce(["c:1"])
-        assert api.demand("me") == ["c:1"]
-        assert len(api.writes) == 2
-        owner = api.objects["/api/v1/namespaces/default/configmaps/me"]["metadata"]["ownerReferences"][0]
-        assert owner["kind"] == "Lease"
-
-
-@pytest.mark.parametrize("code", [500, 404, 403])
-async def test_what_cannot_be_announced_now_is_announced_later_unless_it_is_refused(
-    api: Any, credentials: Credentials, code: int
-) -> None:
-    async with await connect(credentials) as pool:
-        await pool.announce(["a:1"])
-        api.lies.append(lambda request: status(code) if request.method == "PATCH" else None)
-        if code == 403:
-            with pytest.raises(ApiError):
-                await pool.announce(["b:1"])
-            return
-        await pool.announce(["b:1"])
-        assert api.demand("me") == ["a:1"]
-        api.lies.clear()
-        await eventually(lambda: api.demand("me") == ["b:1"])
-
-
-async def test_a_claim_that_nobody_announced_becomes_demand_while_it_waits(api: Any, credentials: Credentials) -> None:
-    async with await connect(credentials) as pool:
-        task = asyncio.create_task(pool.acquire_pod("i:1", deadline_seconds=10))
-        await eventually(lambda: api.demand("me") == ["i:1"])
-        api.add_pod("p-0")
-        await task
-        await eventually(lambda: api.demand("me") == [])
-
-
-async def test_claims_use_up_what_was_announced_with_few_writes(api: Any, credentials: Credentials) -> None:
-    for number in range(20):
-        api.add_pod(f"p-{number}")
-    async with await connect(credentials) as pool:
-        await pool.announce(["i:1"] * 20 + ["later:1"])
-        await asyncio.gather(*(pool.acquire_pod("i:1", deadline_seconds=5) for _ in range(20)))
-        await eventually(lambda: api.demand("me") == ["later:1"])
-        assert sum("configmaps" in write for write in api.writes) <= 3
 
 
 async def test_a_timeout_says_what_the_pool_waits_for(api: Any, credentials: Credentials) -> None:

@@ -1,18 +1,15 @@
 """What goes wrong between a holder and the API server, and what must not come of it: a leak, or a pod claimed twice."""
 
 import asyncio
-import json
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.sandbox.pool_client import connect, eventually, status
 
-from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, WaitingReason
 from sweyard_sandbox.pool.api import ApiClient, ApiError, UnreachableError
 from sweyard_sandbox.pool.claiming import Claims
@@ -292,98 +289,6 @@ async def test_a_stream_that_opens_late_costs_no_sandbox(api: Any, credentials: 
         assert api.holders() == {}
 
 
-def test_a_renewal_that_hangs_is_made_again_before_the_lease_lapses() -> None:
-    """A connection that died without a word shows only by a timeout, and an operator waits for no second period."""
-    renewed: list[float] = []
-
-    class Server:
-        num_lost = 1
-
-        async def request(self, method: str, path: str, **_: Any) -> dict[str, Any]:
-            if method == "PATCH" and self.num_lost:
-                self.num_lost -= 1
-                await asyncio.sleep(10_000)
-            renewed.append(asyncio.get_running_loop().time())
-            return {"metadata": {"uid": "u"}}
-
-    async def main() -> None:
-        lease = HolderLease(
-            cast(ApiClient, Server()),
-            namespace="n",
-            pool="p",
-            pool_uid="u",
-            holder="h",
-            duration_seconds=30,
-            clock=asyncio.get_running_loop().time,
-        )
-        await lease.create()
-        keeping = asyncio.create_task(lease.keep())
-        await asyncio.sleep(100)
-        assert not keeping.done()
-        keeping.cancel()
-
-    run_in_virtual_time(main())
-    assert max(later - earlier for earlier, later in pairwise(renewed)) < 25
-
-
-def test_who_blocks_the_event_loop_is_told_so() -> None:
-    now = 0.0
-
-    class Server:
-        async def request(self, method: str, *_: Any, **__: Any) -> dict[str, Any]:
-            nonlocal now
-            now += 60.0 if method == "PATCH" else 0.0
-            return {"metadata": {"uid": "u"}}
-
-    async def main() -> None:
-        lease = HolderLease(
-            cast(ApiClient, Server()),
-            namespace="n",
-            pool="p",
-            pool_uid="u",
-            holder="h",
-            duration_seconds=30,
-            clock=lambda: now,
-        )
-        await lease.create()
-        assert "run in a thread what blocks its event loop" in str(await lease.keep())
-
-    run_in_virtual_time(main())
-
-
-class OneConfigMap:
-    """As much of an API server as a demand needs."""
-
-    def __init__(self) -> None:
-        self.images: list[str] | None = None
-
-    async def request(self, method: str, _: str, *, body: Any, **__: Any) -> dict[str, Any]:
-        if method == "PATCH" and self.images is None:
-            raise ApiError(404, "NotFound", "")
-        self.images = json.loads(body["data"]["demand.json"])["images"]
-        return {}
-
-
-@pytest.mark.parametrize("somebody", [None, ["other:1"]], ids=["removes-it", "changes-it"])
-def test_demand_that_somebody_spoils_is_written_again_while_claims_wait(somebody: list[str] | None) -> None:
-    async def main() -> None:
-        server = OneConfigMap()
-        demand = Demand(cast(ApiClient, server), namespace="n", pool="p", holder="h", lease_uid="u")
-        keeping = asyncio.create_task(demand.keep())
-        await demand.announce(["a:1"])
-        demand.begin_waiting(["b:1"])
-        await asyncio.sleep(1)
-        server.images = somebody
-        await asyncio.sleep(60)
-        assert server.images == ["b:1", "a:1"]
-        server.images = somebody
-        await demand.announce(["c:1"])
-        assert server.images == ["b:1", "c:1"]
-        keeping.cancel()
-
-    run_in_virtual_time(main())
-
-
 async def test_a_watch_that_is_heard_again_is_no_reason_to_wait_though_nothing_happens(
     api: Any, credentials: Credentials
 ) -> None:
@@ -422,29 +327,3 @@ async def test_a_watch_whose_token_has_expired_goes_on_with_another(api: Any, cr
         await eventually(lambda: not expired)
         api.add_pod("p-0")
         assert (await pool.acquire_pod("i:1", deadline_seconds=5)).name == "p-0"
-
-
-async def test_renewals_do_not_queue_behind_hundreds_of_claims() -> None:
-    free, renewed = asyncio.Event(), asyncio.Semaphore(0)
-
-    async def answer(request: web.Request) -> web.Response:
-        if "leases" in request.path:
-            renewed.release()
-        else:
-            await free.wait()
-        return web.json_response({})
-
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", answer)
-    async with TestServer(app) as server:
-        client = ApiClient(Credentials(str(server.make_url("")).rstrip("/"), None, TokenSource(fixed="token")))
-        claims = [asyncio.create_task(client.request("PATCH", "/api/v1/namespaces/n/pods/p")) for _ in range(200)]
-        lease = HolderLease(client, namespace="n", pool="p", pool_uid="u", holder="h", duration_seconds=3)
-        keeping = asyncio.create_task(lease.keep())
-        async with asyncio.timeout(30):
-            await renewed.acquire()
-        free.set()
-        await asyncio.gather(*claims)
-        keeping.cancel()
-        await asyncio.wait([keeping])
-        await client.close()

@@ -30,6 +30,8 @@ class R2eAgent(FreeAgent):
 
     def offered(self) -> str:
         """See FreeAgent."""
+        if not self.native_calls:
+            return ""
         return offered.offer(offered.FILE_EDITOR, offered.BASH, offered.SEARCH, offered.FINISH)
 
     def remind(self, turns_left: int) -> str:
