@@ -18,6 +18,7 @@ from sweyard_operator.cache_agent.disk import (
     Reservation,
     disk_ratio,
     expect_freed,
+    expect_freed_at_most,
     expect_needs,
 )
 from sweyard_operator.cache_agent.held import is_held
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 PULL_TIMEOUT_SECONDS = 1_800.0
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 300.0
+HOPELESS_FAILURES = 3
+"""After so many in a row nothing that is wanted is evicted for an image."""
 REWRITE_SECONDS = 120.0
 """Whoever deleted our report gets it back; to the API server a report that is there already is no write."""
 
@@ -68,6 +71,7 @@ class CacheAgent:
     _reservations: dict[str, Reservation] = field(default_factory=dict)
     _pulled: list[str] = field(default_factory=list)
     _last_used: dict[str, float] = field(default_factory=dict)
+    _in_vain: dict[str, int] = field(default_factory=dict)
     _settled_at: float = float("-inf")
     _reported: NodeReport | None = None
     _reported_at: float = 0.0
@@ -85,6 +89,7 @@ class CacheAgent:
         self.survey.advance(assignment.images, known=self._pulled)
         state = await self._observe(assignment)
         plan = plan_node(assignment, state, self.clock())
+        self._in_vain |= {image: max(room, self._in_vain.get(image, 0)) for image, room in plan.in_vain.items()}
         report = self._report(assignment, state, plan)
         if report != self._reported or self.clock() - self._reported_at >= REWRITE_SECONDS:
             await self.mailbox.write_report(report)
@@ -124,6 +129,7 @@ class CacheAgent:
         used_bytes = await self.runtime.used_bytes()
         now = self.clock()
         self._pulled = [image for image in self._pulled if is_held(image, held)]
+        self._in_vain = {image: room for image, room in self._in_vain.items() if image in assignment.images}
         self._last_used = {image: at for image, at in self._last_used.items() if image in held}
         self._last_used |= {name: now for name in map(normalize, in_use) if name in held}
         self._reservations = {
@@ -133,6 +139,7 @@ class CacheAgent:
         missing = [image for image in assignment.images if image not in there]
         ratio = disk_ratio(used_bytes, sum({one.digest: one.num_bytes for one in held.values()}.values()))
         budget, manifests = assignment.disk_budget_bytes, self.survey.manifests
+        may_go = {*self._pulled, *held}
         return NodeState(
             held=held,
             in_use=in_use,
@@ -142,7 +149,10 @@ class CacheAgent:
             not_before={image: failure.not_before for image, failure in self._failures.items()},
             last_used=dict(self._last_used),
             needs=NO_NEEDS if budget is None else expect_needs(missing, manifests, there, budget, ratio),
-            frees={} if budget is None else expect_freed({*self._pulled, *held}, manifests, held),
+            frees={} if budget is None else expect_freed(may_go, manifests, held),
+            frees_at_most={} if budget is None else expect_freed_at_most(may_go, manifests, held, ratio),
+            in_vain=dict(self._in_vain),
+            hopeless=frozenset(image for image, one in self._failures.items() if one.count >= HOPELESS_FAILURES),
             reserved_bytes=sum(one.num_bytes for one in self._reservations.values()),
             unasked=frozenset(
                 image for image in missing if self.survey.is_paused(image) or not self.survey.is_answered(image)

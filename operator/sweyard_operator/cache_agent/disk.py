@@ -66,11 +66,20 @@ def expect_freed(images: Iterable[str], manifests: Manifests, held: Held) -> dic
     holders = Counter(digest for image in manifests if is_held(image, held) for digest in _layers(image, manifests))
     freed = {}
     for image in images:
-        found = listed(image, held)
-        layers = _layers(image, manifests) or {image: 0 if found is None else found.num_bytes}
-        own_bytes = sum(size for digest, size in layers.items() if holders[digest] < 2)
+        own_bytes = sum(size for digest, size in _layers_or_one(image, manifests, held).items() if holders[digest] < 2)
         freed[image] = int(FREED_BYTES_PER_COMPRESSED * own_bytes)
     return freed
+
+
+def expect_freed_at_most(images: Iterable[str], manifests: Manifests, held: Held, ratio: float) -> dict[str, int]:
+    """The same, if all that shares layers with an image goes too."""
+    return {image: int(ratio * sum(_layers_or_one(image, manifests, held).values())) for image in images}
+
+
+def _layers_or_one(image: str, manifests: Manifests, held: Held) -> Mapping[str, int]:
+    """Of a held image; one of its own where nobody told its layers."""
+    found = listed(image, held)
+    return _layers(image, manifests) or {image: 0 if found is None else found.num_bytes}
 
 
 def _layers(image: str, manifests: Manifests) -> Mapping[str, int]:

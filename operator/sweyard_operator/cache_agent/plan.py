@@ -5,10 +5,12 @@ all that is there and under way. Evictions make room for a pull, and bring a nod
 nothing uses and nobody wants here the longest unused, then of what this agent pulled that which is needed last, but
 only for what is needed sooner. Of images that this agent did not pull only those of the cache's families, which
 sandboxes brought, may go. Everything else belongs to the kubelet.
+
+What is wanted does not go twice in vain: what it makes room for has to be able to fit, and to come.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sweyard_operator.cache_agent.disk import NO_NEEDS, Needs
@@ -25,6 +27,8 @@ class NodePlan:
     evictions: tuple[str, ...]
     no_room: frozenset[str]
     """Images that do not fit into the budget, and nothing that is needed less can be evicted for them."""
+    in_vain: Mapping[str, int] = field(default_factory=dict)
+    """Of these: the room there was, where no pull had a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,13 @@ class NodeState:
     needs: Needs = NO_NEEDS
     """What the missing images are expected to add to the disk."""
     frees: Mapping[str, int] = field(default_factory=dict)
-    """By image that may go: what that is expected to take off the disk."""
+    """By image that may go: what that takes off the disk at least."""
+    frees_at_most: Mapping[str, int] = field(default_factory=dict)
+    """The same if nothing that stays shares its layers."""
+    in_vain: Mapping[str, int] = field(default_factory=dict)
+    """Images that did not fit once all that may go for them had gone: the most room there was."""
+    hopeless: frozenset[str] = frozenset()
+    """Images whose pulls failed again and again: nothing that is wanted goes for them."""
     reserved_bytes: int = 0
     """Of pulls whose bytes may not show yet."""
     unasked: frozenset[str] = frozenset()
@@ -61,6 +71,7 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     room = None if budget is None else budget - state.used_bytes - state.reserved_bytes
     pulls: list[str] = []
     no_room: list[str] = []
+    in_vain: dict[str, int] = {}
     running = Counter(registry_host(image) for image in state.pulling)
     missing = tuple(_missing(assignment, state, now))
     for position, image in enumerate(missing):
@@ -76,27 +87,29 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
         if room is not None and need > room:
             if (evictions := _make_room(assignment, state, missing[position : position + num_free], room)) is not None:
                 # What is needed less does not take the room that is being made.
-                return NodePlan(tuple(pulls), evictions, frozenset(no_room))
+                return NodePlan(tuple(pulls), evictions, frozenset(no_room), in_vain)
             no_room.append(image)
+            if not pulls and not state.reserved_bytes:
+                in_vain[image] = room
             continue
         pulls.append(image)
         running[host] += 1
         room = None if room is None else room - need
     over = -room if room is not None and room < 0 and not pulls else 0
     surplus = unwanted_images(assignment, state) if over and state.is_settled else ()
-    return NodePlan(tuple(pulls), _enough(surplus, state, over), frozenset(no_room))
+    return NodePlan(tuple(pulls), _enough(surplus, state, over), frozenset(no_room), in_vain)
 
 
 def _make_room(assignment: Assignment, state: NodeState, images: tuple[str, ...], room: int) -> tuple[str, ...] | None:
     """What to evict now, which may be nothing yet, so that the first of `images` will fit, and the others beside it if
     enough may go for them; None if nothing may go for the first."""
+    if not state.is_settled:
+        return ()
     if unwanted := unwanted_images(assignment, state):
         # All that is missing is wanted more: room for all of it at once.
         needed = max(state.needs.num_bytes, state.needs.by_image[images[0]])
-        return _enough(unwanted, state, needed - room) if state.is_settled else ()
-    if not _later_images(assignment, state, images[0]):
-        return None
-    return _enough_later(assignment, state, images, room) if state.is_settled else ()
+        return _enough(unwanted, state, needed - room)
+    return _enough_later(assignment, state, images, room) or None
 
 
 def _missing(assignment: Assignment, state: NodeState, now: float) -> Iterator[str]:
@@ -138,15 +151,28 @@ def _enough_later(assignment: Assignment, state: NodeState, images: tuple[str, .
     for image in images:
         # Layers that they share come once, so all need no more than all that is missing.
         needed_bytes = min(needed_bytes + state.needs.by_image[image], state.needs.num_bytes)
-        for candidate in _later_images(assignment, state, image):
-            if needed_bytes <= room:
+        later = _later_images(assignment, state, image)
+        if not _may_fit(image, needed_bytes, {*chosen, *later}, state, room):
+            break
+        for candidate in later:
+            if needed_bytes <= room + _freed(chosen, state.frees):
                 break
             if candidate not in chosen:
                 chosen.append(candidate)
-                room += state.frees.get(candidate, 0)
-        if needed_bytes > room:
+        if needed_bytes > room + _freed(chosen, state.frees):
             break
     return tuple(chosen)
+
+
+def _may_fit(image: str, needed_bytes: int, candidates: Collection[str], state: NodeState, room: int) -> bool:
+    """Once all `candidates` have gone. If they went before and it did not fit, there has to be more room by now."""
+    if image in state.hopeless or needed_bytes > room + _freed(candidates, state.frees_at_most):
+        return False
+    return room + _freed(candidates, state.frees) > state.in_vain.get(image, -1)
+
+
+def _freed(images: Collection[str], frees: Mapping[str, int]) -> int:
+    return sum(frees.get(image, 0) for image in images)
 
 
 def _own_unused(state: NodeState) -> list[str]:

@@ -1,7 +1,15 @@
 """The disk of one node: what may be pulled beside what is there, and what goes for it, only of the agent's own."""
 
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.operator.cache.fake_node import FakeNode, manifest, passes
 
+from sweyard_operator.cache_agent.agent import HOPELESS_FAILURES
+from sweyard_operator.cache_agent.cri import PullError
+from sweyard_operator.cache_agent.disk import SETTLE_SECONDS
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, PullFailure
 
@@ -12,7 +20,10 @@ async def test_over_budget_only_own_unused_unwanted_images_go_also_after_a_resta
     node.in_use = {normalize("busy:1")}
     node.used = 100
     node.assignment = Assignment(images=("new:1",), max_parallel_pulls=2, disk_budget_bytes=50)
-    said = await passes(node.agent(), 3)
+    agent = node.agent()
+    await passes(agent, 3)
+    node.now = 1.0 + SETTLE_SECONDS
+    said = await passes(agent, 1)
     assert node.removed == ["old:1"]
     assert said.images["new:1"].reason is PullFailure.DISK_BUDGET
 
@@ -135,3 +146,66 @@ async def test_evictions_wait_until_the_last_one_shows_in_the_figures() -> None:
     node.now = 116.0
     await passes(agent, 1)
     assert len(node.removed) == 2
+
+
+async def live(
+    node: FakeNode, sizes: Mapping[str, int], *, ratio: float, foreign_bytes: int, hours: float
+) -> list[int]:
+    """Images of `sizes` compressed bytes on a disk that shows `ratio` of them; how many were pulled in each hour."""
+    node.manifests = {image: manifest(image, **{image: size}) for image, size in sizes.items()}
+    node.sizes = {normalize(image): size for image, size in sizes.items()}
+    agent, counts = node.agent(), []
+    for now in range(0, int(hours * 3_600), int(SETTLE_SECONDS) + 1):
+        node.now = float(now)
+        held = [size for image, size in sizes.items() if normalize(image) in node.held]
+        node.used = foreign_bytes + int(ratio * sum(held))
+        await passes(agent, 1)
+        counts.append(len(node.pulls))
+    await agent.close()
+    return counts
+
+
+@settings(max_examples=30)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=2, max_size=6),
+    ratio=st.floats(2.0, 3.0),
+    budget_bytes=st.integers(20, 300),
+    foreign_bytes=st.integers(0, 60),
+)
+async def test_whatever_the_budget_there_is_an_end_to_pulling_and_evicting(
+    sizes: list[int], ratio: float, budget_bytes: int, foreign_bytes: int
+) -> None:
+    images = {f"i{number}:1": size for number, size in enumerate(sizes)}
+    node = FakeNode(Assignment(images=tuple(images), max_parallel_pulls=2, disk_budget_bytes=budget_bytes))
+    counts = await live(node, images, ratio=ratio, foreign_bytes=foreign_bytes, hours=0.6)
+    assert counts[-1] <= 3 * len(sizes)
+    assert counts[-1] == counts[len(counts) // 2], "and nothing is pulled any more"
+
+
+async def test_for_an_image_that_can_never_fit_nothing_goes() -> None:
+    sizes = {"huge:1": 50, "a:1": 10, "b:1": 10}
+    node = FakeNode(Assignment(images=tuple(sizes), max_parallel_pulls=2, disk_budget_bytes=100))
+    await live(node, sizes, ratio=3.0, foreign_bytes=0, hours=0.2)
+    assert (node.pulls, node.removed) == (["a:1", "b:1"], [])
+    assert node.report is not None
+    assert node.report.images["huge:1"].reason is PullFailure.DISK_BUDGET
+
+
+async def test_what_goes_for_an_image_that_fails_again_and_again_is_pulled_again_and_stays() -> None:
+    sizes = {"gone:1": 30, "a:1": 10, "b:1": 10}
+    node = FakeNode(Assignment(images=tuple(sizes), max_parallel_pulls=2, disk_budget_bytes=100))
+    node.errors["gone:1"] = PullError(PullFailure.NOT_FOUND, "gone:1: not found")
+    await live(node, sizes, ratio=3.0, foreign_bytes=0, hours=1.0)
+    assert node.report is not None
+    assert [said.state for said in node.report.images.values()] == [ImageState.FAILED, *2 * [ImageState.CACHED]]
+    assert max(node.pulls.count(image) for image in ("a:1", "b:1")) <= HOPELESS_FAILURES + 1
+
+
+@pytest.mark.parametrize("ratio", [2.2, 3.0])
+async def test_the_one_image_that_is_needed_later_goes_for_one_of_its_size(ratio: float) -> None:
+    sizes = {"new:1": 10, "old:1": 10}
+    node = FakeNode(Assignment(images=("old:1",), max_parallel_pulls=1))
+    await passes(node.agent(), 3)
+    node.assignment = Assignment(images=tuple(sizes), max_parallel_pulls=1, disk_budget_bytes=32)
+    await live(node, sizes, ratio=ratio, foreign_bytes=0, hours=0.1)
+    assert (node.removed, node.pulls) == (["old:1"], ["old:1", "new:1"])
