@@ -48,7 +48,20 @@ DOTTED_NAME_PATTERN = rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$"
 DOTTED_NAME_OR_EMPTY_PATTERN = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*)?$"
 LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 LINE_PATTERN = r"^\S(.*\S)?$"
-IMAGE_NAME_PATTERN = r"^[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
+_HOST = r"((localhost|[-A-Za-z0-9]+(\.[-A-Za-z0-9]+)+|\[[0-9A-Fa-f:]+\])(:[0-9]+)?|[-A-Za-z0-9]+:[0-9]+)"
+"""Of a registry, as image names carry it: a first part without a dot or a port belongs to a name on Docker Hub."""
+_PATH_PART = r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*"
+_TAG = r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}"
+_DIGEST = r"@sha256:[0-9a-f]{64}"
+REGISTRY_PATTERN = rf"^{_HOST}$"
+REPOSITORY_PATTERN = rf"^{_HOST}(/{_PATH_PART})*$"
+IMAGE_NAME_PATTERN = rf"^({_HOST}/)?{_PATH_PART}(/{_PATH_PART})*(:{_TAG}({_DIGEST})?|{_DIGEST})$"
+IMAGE_NAME_RULE = (
+    "an image needs a tag or a digest, and a repository in lower case (host/path/name:tag or name@sha256:...); a bare "
+    "name would silently mean :latest"
+)
+REGISTRY_RULE = "must be a registry as image names have it: host[:port], with a dot or a port, without https://"
+REPOSITORY_RULE = "must be where images lie: host[:port][/prefix], the host with a dot or a port, without https://"
 _UNIT = r"(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?"
 QUANTITY_PATTERN = rf"^[0-9]+(\.[0-9]+)?{_UNIT}$"
 POSITIVE_QUANTITY_PATTERN = rf"^([0-9]*[1-9][0-9]*(\.[0-9]+)?|0+\.[0-9]*[1-9][0-9]*){_UNIT}$"
@@ -64,25 +77,22 @@ DnsName = Annotated[str, Field(pattern=DNS_NAME_PATTERN, min_length=1, max_lengt
 DottedName = Annotated[str, Field(pattern=DOTTED_NAME_PATTERN, min_length=1, max_length=253)]
 """A name of a Kubernetes object of the kinds whose names may hold dots (RFC 1123 subdomain)."""
 
-ImageName = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=512,
-        pattern=IMAGE_NAME_PATTERN,
-        json_schema_extra={
-            "pattern": None,
-            "x-kubernetes-validations": [
-                {
-                    "rule": f"self.matches(r'{IMAGE_NAME_PATTERN}')",
-                    "message": "an image needs a tag or a digest (name:tag or name@sha256:...): a bare name would "
-                    "silently mean :latest",
-                }
-            ],
-        },
-    ),
-]
+
+def _matching(pattern: str, message: str) -> Any:
+    """A field's pattern, told by the API server in words of ours: its own would be the pattern."""
+    rule = {"rule": f"self.matches(r'{pattern}')", "message": message}
+    schema: dict[str, Any] = {"pattern": None, "x-kubernetes-validations": [rule]}
+    return Field(pattern=pattern, json_schema_extra=schema)
+
+
+ImageName = Annotated[str, Field(min_length=1, max_length=512), _matching(IMAGE_NAME_PATTERN, IMAGE_NAME_RULE)]
 """A container image with a tag or a digest; a bare name would silently mean :latest."""
+
+RegistryHost = Annotated[str, Field(min_length=1, max_length=253), _matching(REGISTRY_PATTERN, REGISTRY_RULE)]
+"""What image names begin with: docker.io, registry.example:5000."""
+
+Repository = Annotated[str, Field(min_length=1, max_length=253), _matching(REPOSITORY_PATTERN, REPOSITORY_RULE)]
+"""Where images lie: registry.example:5000/tasks."""
 
 _CIDR_RULE = (
     "must be a block of addresses with no bit set beyond its prefix, such as 10.0.0.0/8, 192.0.2.7/32 or "

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from sweyard_api.base import DnsName, DottedName, ImageName, Labels, Model, PositiveQuantity
+from sweyard_api.base import DottedName, ImageName, Labels, Model, PositiveQuantity, RegistryHost, Repository
 from sweyard_api.kubernetes_types import Conditions
 from sweyard_api.rule import Rule
 
@@ -13,9 +13,9 @@ from sweyard_api.rule import Rule
 class RegistryMirror(Model):
     """Where to pull a registry's images from instead."""
 
-    registry: Annotated[str, Field(min_length=1, max_length=253)]
+    registry: RegistryHost
     """Host that image names carry, for example docker.io."""
-    mirror: Annotated[str, Field(min_length=1, max_length=253)]
+    mirror: Repository
     """Host[:port][/prefix] to pull from."""
 
 
@@ -50,7 +50,7 @@ class ImageCacheSpec(Model):
         list[ImageName], Field(max_length=1_000, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
     """Images to hold. Longer lists belong in a ConfigMap."""
-    images_from: DnsName | None = None
+    images_from: DottedName | None = None
     """ConfigMap in this namespace whose key `images` has one image a line, and after it, if known, its compressed bytes
     and how many of these its family shares (`sweyard cache plan --sizes --list` writes such lines)."""
     node_selector: Labels = {}
@@ -74,8 +74,8 @@ class ImageCacheSpec(Model):
     ] = "all"
     """On how many nodes each image is held; `all` for every node, 0 for no pre-pull."""
     disk_budget: PositiveQuantity | None = None
-    """Bytes that all images on a node may take, those of other pods among them; default: what the kubelet's own image
-    collection leaves."""
+    """Bytes that all images on a node may take, those of other pods among them; at most, and by default, three quarters
+    of the node's disk, below what the kubelet's own image collection leaves."""
     max_parallel_pulls_per_node: Annotated[int, Field(ge=1, le=64)] = 3
     """Pulls at once on one node."""
     max_parallel_pulls_per_registry: Annotated[int, Field(ge=1, le=10_000)] = 100

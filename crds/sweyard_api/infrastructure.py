@@ -17,7 +17,7 @@ from sweyard_api.base import (
 )
 from sweyard_api.image_cache import ONCE_RULES, ImageCacheSpec
 from sweyard_api.kubernetes_types import PodOverrides, Toleration
-from sweyard_api.rollout_pool import RolloutPoolSpec
+from sweyard_api.rollout_pool import AFFINITY_NEEDS_CACHE, RolloutPoolSpec
 from sweyard_api.rule import Rule
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -241,7 +241,7 @@ class Sandboxes(RolloutPoolSpec):
     """Where sandboxes run; default kubernetes on a cluster and local without one."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        *RolloutPoolSpec.rules,
+        *(rule for rule in RolloutPoolSpec.rules if rule is not AFFINITY_NEEDS_CACHE),
         Rule(
             "poolRef",
             "names a pool that other runs may share, so the pool's own fields cannot be set here too: set them on the "

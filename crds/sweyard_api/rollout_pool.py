@@ -49,6 +49,15 @@ class SandboxTemplate(Model):
     """A partial PodSpec merged over the default one (strategic merge by container name), for what no field covers."""
 
 
+AFFINITY_NEEDS_CACHE = Rule(
+    "imageAffinity",
+    "required means the nodes of an ImageCache: name it in imageCacheRef, or remove this",
+    lambda pool: pool.image_affinity != "required" or pool.image_cache_ref is not None,
+    "!has(self.imageAffinity) || self.imageAffinity != 'required' || has(self.imageCacheRef)",
+)
+"""A run's own pool has its run's cache."""
+
+
 class RolloutPoolSpec(Model):
     """What the pool must hold and how its sandboxes are made."""
 
@@ -92,6 +101,7 @@ class RolloutPoolSpec(Model):
     40, ... seconds, anew from 0 after a use of 10 minutes or more."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        AFFINITY_NEEDS_CACHE,
         Rule(
             "warm",
             "the warm replicas add up to more than replicas, the cap: raise replicas, keep fewer warm, or scale to 0",

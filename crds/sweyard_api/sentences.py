@@ -14,11 +14,16 @@ from sweyard_api.base import (
     DOTTED_NAME_OR_EMPTY_PATTERN,
     DOTTED_NAME_PATTERN,
     IMAGE_NAME_PATTERN,
+    IMAGE_NAME_RULE,
     IMPORT_PATH_PATTERN,
     LABEL_VALUE_PATTERN,
     LINE_PATTERN,
     POSITIVE_QUANTITY_PATTERN,
     QUANTITY_PATTERN,
+    REGISTRY_PATTERN,
+    REGISTRY_RULE,
+    REPOSITORY_PATTERN,
+    REPOSITORY_RULE,
     Model,
 )
 from sweyard_api.problem import Problem
@@ -34,8 +39,9 @@ _PATTERNS = {
     LABEL_VALUE_PATTERN: "must be the value of a label: letters, digits, hyphens, dots and underscores, a letter or "
     "digit at either end",
     LINE_PATTERN: "must be one line, without a space at either end",
-    IMAGE_NAME_PATTERN: "an image needs a tag or a digest (name:tag or name@sha256:...): a bare name would silently "
-    "mean :latest",
+    IMAGE_NAME_PATTERN: IMAGE_NAME_RULE,
+    REGISTRY_PATTERN: REGISTRY_RULE,
+    REPOSITORY_PATTERN: REPOSITORY_RULE,
     IMPORT_PATH_PATTERN: "must name a function as pkg.module:name, for example my_rewards.length:reward",
     QUANTITY_PATTERN: "must be a Kubernetes quantity such as 500m, 4Gi or 2",
     POSITIVE_QUANTITY_PATTERN: "must be a Kubernetes quantity above zero such as 512Mi, 4Gi or 2",
