@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sweyard_api.constants import METRICS_PORT
 from sweyard_operator.errors import OperatorError
+
+RUNTIME_SOCKET = "/run/containerd/containerd.sock"
 
 
 class SettingsError(OperatorError, ValueError):
@@ -22,6 +24,8 @@ class Settings:
     """SWEYARD_TRAINER_IMAGE: trainer, engine and gateway pods."""
     cache_agent_image: str = ""
     """SWEYARD_CACHE_AGENT_IMAGE."""
+    runtime_socket: str = RUNTIME_SOCKET
+    """SWEYARD_RUNTIME_SOCKET: of the nodes' container runtime (CRI); agents mount its directory."""
     development: str = ""
     """SWEYARD_DEVELOPMENT: JSON; host paths to mount into trainer pods instead of a full image."""
     namespace: str | None = None
@@ -51,6 +55,7 @@ def read_settings(environ: Mapping[str, str], *, hostname: str, pid: int) -> Set
         namespaces=tuple(sorted({name.strip() for name in namespaces if name.strip()})),
         trainer_image=environ.get("SWEYARD_TRAINER_IMAGE", ""),
         cache_agent_image=environ.get("SWEYARD_CACHE_AGENT_IMAGE", ""),
+        runtime_socket=_socket(environ, "SWEYARD_RUNTIME_SOCKET", RUNTIME_SOCKET),
         development=environ.get("SWEYARD_DEVELOPMENT", ""),
         namespace=environ.get("POD_NAMESPACE") or None,
         identity=environ.get("POD_NAME") or f"{hostname}-{pid}",
@@ -59,6 +64,16 @@ def read_settings(environ: Mapping[str, str], *, hostname: str, pid: int) -> Set
         max_starting_per_node=_number(environ, "SWEYARD_MAX_STARTING_PER_NODE", 32),
         leader_lease_seconds=_number(environ, "SWEYARD_LEADER_LEASE_SECONDS", 15),
     )
+
+
+def _socket(environ: Mapping[str, str], name: str, default: str) -> str:
+    path = PurePosixPath(environ.get(name, "") or default)
+    # Its directory is mounted into agents: never the whole disk.
+    if not path.is_absolute() or len(path.parts) < 3 or ".." in path.parts:
+        raise SettingsError(
+            f"{name} is {str(path)!r}; set it to the socket's path on the nodes, such as {default}, or leave it out"
+        )
+    return str(path)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from tests.chart.conftest import CHART, RELEASE, HelmError
 
+from sweyard_operator.settings import RUNTIME_SOCKET
+
 pytestmark = pytest.mark.apiserver  # needs helm, which is built like the API server
 
 MONITORING = CHART / "files" / "monitoring"
@@ -43,6 +45,7 @@ def test_lint_finds_nothing(helm: Callable[..., str]) -> None:
         ("watchNamespaces=a", "want array"),
         ("operator.leaderLeaseSeconds=1", "minimum"),
         ("operator.resources.limits.memory=1GB", "does not match pattern"),
+        ("cacheAgent.runtimeSocket=/crio.sock", "does not match pattern"),
         ("crds.install=maybe", "want boolean"),
         ("metrics.serviceMonitor.interval=30", "interval"),
         ("development.python=/opt/python", "missing properties"),
@@ -63,6 +66,12 @@ def test_images_have_a_registry_and_a_tag(render: Render) -> None:
     environment = operator_environment(common)
     assert environment["SWEYARD_TRAINER_IMAGE"] == "mirror:5000/x/sweyard-trainer:v8"
     assert environment["SWEYARD_CACHE_AGENT_IMAGE"] == "mirror:5000/x/sweyard-cache-agent:v7"
+
+
+def test_agents_are_told_where_the_nodes_container_runtime_listens(render: Render) -> None:
+    assert operator_environment(render())["SWEYARD_RUNTIME_SOCKET"] == RUNTIME_SOCKET
+    crio = render("--set", "cacheAgent.runtimeSocket=/run/crio/crio.sock")
+    assert operator_environment(crio)["SWEYARD_RUNTIME_SOCKET"] == "/run/crio/crio.sock"
 
 
 def test_one_operator_at_a_time_with_probes_and_limits(render: Render) -> None:

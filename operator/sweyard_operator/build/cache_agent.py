@@ -1,5 +1,7 @@
 """Children of an ImageCache in mode `agent`: one privilege (the runtime's socket), one pod per node, two ConfigMaps."""
 
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
@@ -11,8 +13,16 @@ from sweyard_operator.resources import Manifest, name_of, owner_reference
 
 CLUSTER_ROLE_CACHE_AGENT = "sweyard-cache-agent"
 COMPONENT = "cache-agent"
-SOCKET_DIRECTORY = "/run/containerd"
 PULL_SECRETS_PATH = "/pull-secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHost:
+    """What the installation says of all agents."""
+
+    image: str
+    runtime_socket: str
+    """Of CRI, on every node."""
 
 
 def agent_name(cache: str) -> str:
@@ -20,7 +30,7 @@ def agent_name(cache: str) -> str:
     return f"{cache}-cache-agent"
 
 
-def build_agent_children(cache: Manifest, spec: ImageCacheSpec, image: str) -> list[dict[str, Any]]:
+def build_agent_children(cache: Manifest, spec: ImageCacheSpec, host: AgentHost) -> list[dict[str, Any]]:
     """ServiceAccount, RoleBinding and DaemonSet."""
     name = agent_name(name_of(cache))
     subject = {"kind": "ServiceAccount", "name": name, "namespace": cache["metadata"]["namespace"]}
@@ -30,7 +40,7 @@ def build_agent_children(cache: Manifest, spec: ImageCacheSpec, image: str) -> l
     return [
         {**account, "metadata": _metadata(cache, name)},
         {**rbac, "metadata": _metadata(cache, name)},
-        _build_daemon_set(cache, spec, image),
+        _build_daemon_set(cache, spec, host),
     ]
 
 
@@ -56,7 +66,7 @@ def _metadata(cache: Manifest, name: str) -> dict[str, Any]:
     }
 
 
-def _build_daemon_set(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[str, Any]:
+def _build_daemon_set(cache: Manifest, spec: ImageCacheSpec, host: AgentHost) -> dict[str, Any]:
     labels = {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT}
     return {
         "apiVersion": "apps/v1",
@@ -65,12 +75,14 @@ def _build_daemon_set(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict
         "spec": {
             "selector": {"matchLabels": labels},
             "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
-            "template": {"metadata": {"labels": labels}, "spec": _build_pod_spec(cache, spec, image)},
+            "template": {"metadata": {"labels": labels}, "spec": _build_pod_spec(cache, spec, host)},
         },
     }
 
 
-def _build_pod_spec(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[str, Any]:
+def _build_pod_spec(cache: Manifest, spec: ImageCacheSpec, host: AgentHost) -> dict[str, Any]:
+    # The directory, not the socket file: a restarted runtime makes a new one.
+    directory = str(PurePosixPath(host.runtime_socket).parent)
     secrets = [
         {"name": f"secret-{i}", "secret": {"secretName": name, "optional": True}}
         for i, name in enumerate(spec.pull_secrets)
@@ -88,12 +100,12 @@ def _build_pod_spec(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[s
         "containers": [
             {
                 "name": "agent",
-                "image": image,
+                "image": host.image,
                 "command": ["python", "-m", "sweyard_operator.cache_agent"],
                 "env": [
                     {"name": "SWEYARD_CACHE", "value": name_of(cache)},
                     {"name": "SWEYARD_CACHE_UID", "value": cache["metadata"]["uid"]},
-                    {"name": "SWEYARD_CRI_SOCKET", "value": f"{SOCKET_DIRECTORY}/containerd.sock"},
+                    {"name": "SWEYARD_CRI_SOCKET", "value": host.runtime_socket},
                     {"name": "SWEYARD_PULL_SECRETS", "value": PULL_SECRETS_PATH},
                     {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                     {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
@@ -107,12 +119,11 @@ def _build_pod_spec(cache: Manifest, spec: ImageCacheSpec, image: str) -> dict[s
                     "capabilities": {"drop": ["ALL"]},
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
-                # The directory, not the socket file: a restarted runtime makes a new one.
-                "volumeMounts": [{"name": "runtime", "mountPath": SOCKET_DIRECTORY}, *mounts],
+                "volumeMounts": [{"name": "runtime", "mountPath": directory}, *mounts],
             }
         ],
         "volumes": [
-            {"name": "runtime", "hostPath": {"path": SOCKET_DIRECTORY, "type": "Directory"}},
+            {"name": "runtime", "hostPath": {"path": directory, "type": "Directory"}},
             *secrets,
         ],
         "tolerations": [{"operator": "Exists"}],

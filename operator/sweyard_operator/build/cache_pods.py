@@ -45,8 +45,9 @@ def _build_pod(cache: Manifest, spec: ImageCacheSpec, node: str, images: tuple[s
             "enableServiceLinks": False,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
-            # By affinity, not nodeName: the scheduler still respects taints and pod limits.
+            # By affinity, not nodeName: the scheduler still respects what the node has left. Taints, as agents, none.
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _on(node)}},
+            "tolerations": [{"operator": "Exists"}],
             "imagePullSecrets": [{"name": secret} for secret in spec.pull_secrets],
             "containers": [_build_container(i, image) for i, image in enumerate(images)],
         },

@@ -13,11 +13,14 @@ def build_rollout_pool(run: RunContext) -> Manifest | None:
     spec = run.config.sandboxes.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"pool_ref", "runtime"}
     )
+    template = spec["template"]
+    if not template["imagePullSecrets"]:
+        # What a node does not hold its kubelet pulls, and from the same registries.
+        template["imagePullSecrets"] = list(run.config.images.pull_secrets)
     cache = cache_name(run)
     if cache is not None:
         spec.setdefault("imageCacheRef", cache)
     if (choice := run.node_choices.get(COMPONENT_SANDBOX)) is not None:
-        template = spec.setdefault("template", {})
         template["nodeSelector"] = {**template.get("nodeSelector", {}), **choice.node_selector}
         template["tolerations"] = [*template.get("tolerations", ()), *choice.tolerations]
     return {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": owned_metadata(run, run.name), "spec": spec}

@@ -37,6 +37,8 @@ class PullFailure(StrEnum):
     CORRUPT = "Corrupt"
     TAG_MOVED = "TagMoved"
     """Held, but the registry's tag names something else by now."""
+    UNSCHEDULABLE = "Unschedulable"
+    """Mode `pods`: the node does not take the pod that would hold it."""
     PULL_FAILED = "PullFailed"
 
 

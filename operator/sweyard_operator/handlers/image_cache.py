@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from sweyard_api.constants import LABEL_CACHE, LABEL_POOL
 from sweyard_api.image_cache import ImageCacheSpec
+from sweyard_operator.build.cache_agent import AgentHost
 from sweyard_operator.conditions import Condition, merge_conditions
 from sweyard_operator.context import Operator
 from sweyard_operator.observe.image_cache import (
@@ -75,8 +76,9 @@ class ImageCacheController:
             await self._operator.executor.execute(_invalid(cache, error, now), cache)
             return None
         observed = await self._observe(key, cache, spec)
-        image = self._operator.settings.cache_agent_image
-        plan = plan_image_cache(cache, spec, observed, agent_image=image, now=now)
+        settings = self._operator.settings
+        host = AgentHost(settings.cache_agent_image, settings.runtime_socket)
+        plan = plan_image_cache(cache, spec, observed, agent_host=host, now=now)
         await self._operator.executor.execute(plan, cache)
         return SOURCE_POLL_SECONDS if spec.images_from is not None else None
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sweyard_api.image_cache import ImageCacheSpec
-from sweyard_operator.build.cache_agent import build_agent_children, build_assignment
+from sweyard_operator.build.cache_agent import AgentHost, build_agent_children, build_assignment
 from sweyard_operator.build.cache_pods import build_holding_pods
 from sweyard_operator.cache_agent.image_names import family_of
 from sweyard_operator.cache_agent.protocol import Assignment, PullFailure, assignment_name, report_name
@@ -35,7 +35,7 @@ _UNHEARD = "NotReported"
 
 
 def plan_image_cache(
-    cache: Manifest, spec: ImageCacheSpec, observed: ObservedCache, *, agent_image: str, now: datetime
+    cache: Manifest, spec: ImageCacheSpec, observed: ObservedCache, *, agent_host: AgentHost, now: datetime
 ) -> Plan:
     """What to apply, create and delete, and the status to show."""
     copies = len(observed.nodes) if spec.copies == "all" else int(spec.copies)
@@ -49,12 +49,13 @@ def plan_image_cache(
     totals = add_up(placement, reports)
     held = {} if is_agent else placement
     pods = [pod for node, images in held.items() for pod in build_holding_pods(cache, spec, node, images)]
-    conditions = _conditions(observed, totals, is_agent)
+    over = [node for node, said in observed.reports.items() if said.used_bytes > budgets.get(node, said.used_bytes)]
+    conditions = _conditions(observed, totals, _disk_pressure(totals, over) if is_agent else _UNWATCHED_DISK)
     old = (cache.get("status") or {}).get("conditions") or []
     return Plan(
         delete=tuple(_stale(cache, observed, is_agent, pods)),
         apply=tuple(
-            _agent_manifests(cache, spec, observed, placement, budgets, families, agent_image) if is_agent else ()
+            _agent_manifests(cache, spec, observed, placement, budgets, families, agent_host) if is_agent else ()
         ),
         create=() if is_agent else tuple(pods),
         status=_status(
@@ -73,7 +74,7 @@ def _agent_manifests(
     placement: Mapping[str, tuple[str, ...]],
     budgets: Mapping[str, int],
     families: tuple[str, ...],
-    agent_image: str,
+    agent_host: AgentHost,
 ) -> list[dict[str, Any]]:
     num_pulls = spec.max_parallel_pulls_per_node
     limit = spec.max_parallel_pulls_per_registry
@@ -97,7 +98,7 @@ def _agent_manifests(
         if observed.told.get(node) != wanted
     ]
     # Assignments first: an agent finds its work when it starts.
-    return [*changed, *build_agent_children(cache, spec, agent_image)]
+    return [*changed, *build_agent_children(cache, spec, agent_host)]
 
 
 def _stale(cache: Manifest, observed: ObservedCache, is_agent: bool, wanted_pods: Sequence[Manifest]) -> list[Deletion]:
@@ -146,14 +147,14 @@ def _event(condition: Condition) -> Event:
     return Event("Warning" if is_bad else "Normal", condition.reason, condition.message)
 
 
-def _conditions(observed: ObservedCache, totals: CacheTotals, is_agent: bool) -> list[Condition]:
+def _conditions(observed: ObservedCache, totals: CacheTotals, disk_pressure: Condition) -> list[Condition]:
     ready = _ready(observed, totals)
     waiting = ready.status == "False" and ready.reason == "Pulling"
     return [
         ready,
         Condition("Progressing", "True" if waiting else "False", ready.reason, ready.message),
         _degraded(totals),
-        _disk_pressure(totals) if is_agent else _UNWATCHED_DISK,
+        disk_pressure,
     ]
 
 
@@ -203,10 +204,17 @@ def _degraded(totals: CacheTotals) -> Condition:
     return Condition("Degraded", "True", first.reason, message)
 
 
-def _disk_pressure(totals: CacheTotals) -> Condition:
+def _disk_pressure(totals: CacheTotals, over: Sequence[str]) -> Condition:
+    """`over`: nodes whose images take more than the budget."""
     if not totals.num_reports:
         return Condition("DiskPressure", "Unknown", _UNHEARD, "no node has reported what its disk holds yet")
     full = [f for f in totals.failures if f.reason in (PullFailure.DISK_BUDGET, PullFailure.DISK_FULL)]
+    if not full and over:
+        message = (
+            f"images take more than the budget of {', '.join(sorted(over)[:5])}: what nobody wants there goes, but no "
+            "image of other pods; raise diskBudget, lower copies or name fewer images"
+        )
+        return Condition("DiskPressure", "True", "OverBudget", message)
     if not full:
         who = "every node that has reported" if totals.silent_nodes else "every node"
         return Condition("DiskPressure", "False", "WithinBudget", f"{who} has room for its images")

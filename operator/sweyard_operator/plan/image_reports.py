@@ -93,9 +93,20 @@ def reports_of_pods(pods: Sequence[Manifest]) -> dict[str, NodeReport]:
         statuses = pod.get("status", {}).get("containerStatuses") or ()
         said = by_node.setdefault(node, {})
         wanted = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
+        if (words := _unplaced(pod)) is not None:
+            refused = ImageReport(state=ImageState.FAILED, reason=PullFailure.UNSCHEDULABLE, message=words)
+            said |= dict.fromkeys(wanted.values(), refused)
         for status in statuses:
             said[wanted[status["name"]]] = _of_container(wanted[status["name"]], status)
     return {node: NodeReport(node=node, images=images) for node, images in by_node.items()}
+
+
+def _unplaced(pod: Manifest) -> str | None:
+    """Why the scheduler finds no place for it; None where it has one, or was not looked at yet."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return str(condition.get("message", ""))
+    return None
 
 
 def has_ended(pod: Manifest) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sweyard_api.image_cache import ImageCacheSpec
-from sweyard_operator.build.cache_agent import build_assignment
+from sweyard_operator.build.cache_agent import AgentHost, build_assignment
 from sweyard_operator.cache_agent.protocol import (
     Assignment,
     ImageReport,
@@ -28,6 +28,7 @@ from sweyard_operator.plan.image_inputs import placement_inputs
 from sweyard_operator.plan.plan import Plan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOST = AgentHost("agent:1", "/run/k3s/containerd/containerd.sock")
 CACHED = ImageReport(state=ImageState.CACHED)
 CACHE = {
     "apiVersion": "sweyard.dev/v1alpha1",
@@ -44,7 +45,7 @@ def plan(
         agents=spec.pop("agents", ()),
     )
     parsed = ImageCacheSpec.model_validate(spec)
-    return plan_image_cache(CACHE, parsed, observed, agent_image="agent:1", now=NOW)
+    return plan_image_cache(CACHE, parsed, observed, agent_host=HOST, now=NOW)
 
 
 def report(node: str, **images: ImageReport) -> NodeReport:
@@ -59,6 +60,16 @@ def conditions(made: Plan) -> dict[str, tuple[str, str]]:
 def test_an_agent_finds_its_assignment_before_it_starts() -> None:
     kinds = [manifest["kind"] for manifest in plan("a:1", images=["a:1"]).apply]
     assert kinds == ["ConfigMap", "ConfigMap", "ServiceAccount", "RoleBinding", "DaemonSet"]
+
+
+def test_agents_reach_the_runtime_where_the_installation_says_that_it_is() -> None:
+    (daemon_set,) = [manifest for manifest in plan("a:1", images=["a:1"]).apply if manifest["kind"] == "DaemonSet"]
+    pod = daemon_set["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"name": "SWEYARD_CRI_SOCKET", "value": HOST.runtime_socket} in container["env"]
+    directory = "/run/k3s/containerd"
+    assert pod["volumes"] == [{"name": "runtime", "hostPath": {"path": directory, "type": "Directory"}}]
+    assert container["volumeMounts"] == [{"name": "runtime", "mountPath": directory}]
 
 
 def test_no_copies_mean_that_agents_pull_nothing_and_keep_what_sandboxes_bring() -> None:
@@ -102,6 +113,13 @@ def test_a_used_up_budget_is_disk_pressure() -> None:
     assert conditions(made)["DiskPressure"] == ("True", "DiskBudget")
 
 
+def test_images_that_take_more_than_the_budget_are_disk_pressure_although_all_are_there() -> None:
+    said = report("n1", a=CACHED).model_copy(update={"used_bytes": 2 * 2**30})
+    made = plan("a:1", nodes=("n1",), reports={"n1": said}, images=["a:1"], diskBudget="1Gi")
+    assert conditions(made)["Ready"] == ("True", "Cached")
+    assert conditions(made)["DiskPressure"] == ("True", "OverBudget")
+
+
 def test_of_disks_nothing_is_claimed_before_nodes_have_reported() -> None:
     unheard = plan("a:1", images=["a:1"])
     assert conditions(unheard)["DiskPressure"] == ("Unknown", "NotReported")
@@ -125,7 +143,7 @@ def test_an_empty_list_of_images_is_told_as_that() -> None:
     assert conditions(plan(images=[]))["Ready"] == ("True", "NoImages")
     observed = ObservedCache((), None, ("n1",), {}, (), (), empty_source="tasks")
     spec = ImageCacheSpec.model_validate({"imagesFrom": "tasks"})
-    empty = plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW)
+    empty = plan_image_cache(CACHE, spec, observed, agent_host=HOST, now=NOW)
     assert conditions(empty)["Ready"] == ("False", "SourceEmpty")
 
 
@@ -145,6 +163,18 @@ def test_mode_pods_holds_images_without_privilege_and_reads_its_pods() -> None:
     made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", pods=(pod,))
     assert conditions(made)["Ready"] == ("True", "Cached")
     assert made.delete == ()
+
+
+def test_a_node_that_takes_no_holding_pod_is_told_with_the_schedulers_words() -> None:
+    created = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods").create[0]
+    words = "0/1 nodes are available: 1 Too many pods."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    pod = {**created, "status": {"phase": "Pending", "conditions": [refused]}}
+    made = plan("a:1", nodes=("n1",), images=["a:1"], mode="pods", pods=(pod,))
+    assert made.status is not None
+    (failure,) = made.status["failures"]
+    assert (failure["node"], failure["reason"], failure["message"]) == ("n1", "Unschedulable", words)
+    assert conditions(made)["Ready"] == ("False", "PullsFailed")
 
 
 def test_another_pull_secret_makes_other_holding_pods() -> None:
@@ -253,7 +283,7 @@ def test_what_nodes_were_told_and_hold_stays_where_it_is() -> None:
         told={node: Assignment(images=names, max_parallel_pulls=3) for node, names in told.items()},
     )
     spec = ImageCacheSpec(images=images, copies=1)
-    made = assignments(plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW))
+    made = assignments(plan_image_cache(CACHE, spec, observed, agent_host=HOST, now=NOW))
     assert images[0] in made["c-n1-assignment"].images
     placed = {node: set(made[f"c-{node}-assignment"].images) for node in ("n1", "n2", "n3")}
     assert placed["n1"] <= set(told["n1"])
@@ -267,7 +297,7 @@ def test_what_is_being_pulled_is_not_told_to_others() -> None:
     told = {"n1": Assignment(images=tuple(f"i{number}:1" for number in range(9)), max_parallel_pulls=6)}
     observed = ObservedCache(told["n1"].images, None, ("n1", "n2"), reports, (), (), told=told)
     spec = ImageCacheSpec(images=list(observed.images), copies=1)
-    made = assignments(plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW))
+    made = assignments(plan_image_cache(CACHE, spec, observed, agent_host=HOST, now=NOW))
     assert set(reports["n1"].images) <= set(made["c-n1-assignment"].images)
     assert len(made["c-n2-assignment"].images) == 4
 
@@ -282,7 +312,7 @@ def test_a_budget_leaves_the_kubelet_nothing_to_collect(
 ) -> None:
     observed = ObservedCache(("a:1",), None, ("n1",), {}, (), (), disk_bytes={} if disk is None else {"n1": disk})
     spec = ImageCacheSpec.model_validate({"images": ["a:1"], **({"diskBudget": asked} if asked else {})})
-    made = assignments(plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW))
+    made = assignments(plan_image_cache(CACHE, spec, observed, agent_host=HOST, now=NOW))
     assert made["c-n1-assignment"].disk_budget_bytes == budget
 
 
@@ -339,7 +369,7 @@ def test_of_many_nodes_only_those_are_written_to_whose_assignment_changes() -> N
 
     def planned(reports: dict[str, NodeReport], told: dict[str, Assignment], here: tuple[str, ...] = nodes) -> Plan:
         observed = ObservedCache(images, None, here, reports, (), (), told=told)
-        return plan_image_cache(CACHE, spec, observed, agent_image="agent:1", now=NOW)
+        return plan_image_cache(CACHE, spec, observed, agent_host=HOST, now=NOW)
 
     first = assignments(planned({}, {}))
     assert len(first) == len(nodes)

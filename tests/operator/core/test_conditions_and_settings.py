@@ -55,6 +55,12 @@ def test_a_wrong_number_is_named(name: str) -> None:
         read_settings({name: "many"}, hostname="host", pid=1)
 
 
+@pytest.mark.parametrize("path", ["/crio.sock", "run/crio.sock", "/run/../crio.sock"])
+def test_a_socket_whose_directory_is_the_whole_disk_is_refused(path: str) -> None:
+    with pytest.raises(SettingsError, match=r"SWEYARD_RUNTIME_SOCKET is .* set it to the socket's path"):
+        read_settings({"SWEYARD_RUNTIME_SOCKET": path}, hostname="host", pid=1)
+
+
 def test_a_log_line_is_json_with_its_object() -> None:
     record = logging.LogRecord("sweyard", logging.INFO, "f", 1, "made %d", (3,), None)
     record.object = "RolloutPool/ns/pool"

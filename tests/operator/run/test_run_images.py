@@ -9,7 +9,7 @@ import pytest
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import resolve
 from sweyard_operator.plan.task_images import with_task_images
-from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES
+from sweyard_operator.resources import CONFIG_MAPS, IMAGE_CACHES, ROLLOUT_POOLS
 from sweyard_operator.testing.run_world import RunWorld
 
 Make = Callable[..., RunWorld]
@@ -97,3 +97,16 @@ def test_images_on_their_way_are_told_with_what_came_of_them(make_world: Make, n
     world.objects[IMAGE_CACHES, "demo"]["status"] = {"total": 2, "bytes": int(num_bytes), "conditions": [ready]}
     world.settle()
     assert world.condition("ImagesReady")["message"].endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [([], ["hub"]), (["mine"], ["mine"])], ids=["as the cache", "as the sandboxes say"]
+)
+def test_sandboxes_pull_with_the_secrets_of_their_runs_cache(
+    make_world: Make, own: list[str], expected: list[str]
+) -> None:
+    world = make_world()
+    world.datasets = {"tiny": ("i:1",)}
+    world.run["spec"] |= {"images": {"pullSecrets": ["hub"]}, "sandboxes": {"template": {"imagePullSecrets": own}}}
+    world.settle()
+    assert world.objects[ROLLOUT_POOLS, "demo"]["spec"]["template"]["imagePullSecrets"] == expected
