@@ -31,6 +31,7 @@ from benchmarks.written_objects import WrittenObjects
 from sweyard_api.constants import API_VERSION, GROUP, IMAGES_KEY, VERSION
 from sweyard_api.kinds import IMAGE_CACHE
 from sweyard_operator.cache_agent.agent import CacheAgent
+from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import HeldImage, RegistryAuth
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
 from sweyard_operator.cache_agent.registry import Manifest
@@ -104,7 +105,7 @@ def make_fleet(cluster: Cluster, namespace: str, uid: str, count: int, manifests
         name, node = f"fake-{index:04d}", MemoryNode(manifests)
         mailbox = ConfigMapMailbox(cluster, namespace=namespace, cache=CACHE, cache_uid=uid, node=name)
         survey = Survey(node, time.monotonic)
-        agents.append(CacheAgent(name, node, mailbox, lambda host: None, survey, time.monotonic))
+        agents.append(CacheAgent(name, node, mailbox, PullSecrets(Path("/none")), survey, time.monotonic))
     return Fleet(agents)
 
 

@@ -47,6 +47,12 @@ def test_images_get_the_names_that_mirrors_will_spell() -> None:
     }
 
 
+@pytest.mark.parametrize("to", ["https://r.test/x", "tasks", "tasks/mine", "r.test//x", "r.test/X", ""])
+def test_a_target_that_image_names_cannot_begin_with_is_refused(to: str) -> None:
+    with pytest.raises(UserError, match=r"--to .*: must be where images lie: host\[:port\]\[/prefix\]"):
+        plan_copies(["busybox:1"], to)
+
+
 def test_two_images_that_would_become_one_are_refused() -> None:
     with pytest.raises(UserError, match=r"both become r\.test/team/a:1"):
         plan_copies(["ghcr.io/team/a:1", "quay.io/team/a:1"], "r.test")

@@ -180,6 +180,7 @@ def test_a_registry_that_speaks_plain_http_is_read_only_with_leave(
     assert f"{host} speaks plain HTTP; `sweyard cache` reads it with --insecure-registry {host}" in " ".join(
         refused.output.split()
     )
+    assert "sizes are unknown, since no registry told any" in refused.output
     assert "3 GB to pull" in sweyard(*ask, "--insecure-registry", host).output
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweyard_api.constants import LABEL_CACHE
 from sweyard_cli.cache.heat_map import describe_failures, draw_row, show_holdings, split_columns
 from sweyard_cli.cache.holdings import Holdings, read_holdings
 from sweyard_operator.build.cache_agent import build_assignment
@@ -32,7 +33,7 @@ GONE = ImageReport(state=ImageState.FAILED, reason=PullFailure.NOT_FOUND, messag
 
 def report(node: str, **images: ImageReport) -> dict[str, Any]:
     said = NodeReport(node=node, images={f"{name}:1": one for name, one in images.items()}, used_bytes=3 * 10**9)
-    metadata = {"name": report_name("c", node), "labels": {LABEL_ROLE: ROLE_REPORT}}
+    metadata = {"name": report_name("c", node), "labels": {LABEL_CACHE: "c", LABEL_ROLE: ROLE_REPORT}}
     return {"metadata": metadata, "data": {REPORT_KEY: said.model_dump_json()}}
 
 

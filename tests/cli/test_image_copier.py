@@ -273,6 +273,23 @@ def test_what_is_missing_is_said_at_once(registries: Pair) -> None:
     assert slept == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>", b"[]", b"{}", b'{"layers": [7]}', b'{"manifests": [{}]}', b'{"layers": [{"digest": "sha256:1"}]}'],
+)
+def test_what_is_no_manifest_is_said(registries: Pair, body: bytes) -> None:
+    source, target = registries
+    source.manifests = {"a": {"1": (MANIFEST, body)}}
+    with pytest.raises(CopyError, match=f"{source.address} serves no manifest of a: "):
+        copier_of().copy(f"{source.address}/a:1", f"{target.address}/a:1")
+    assert target.manifests == {}
+
+
+def test_a_login_that_cannot_be_read_is_told_with_its_registry() -> None:
+    with pytest.raises(UserError, match=r"Docker's config.json has no password for r.test: log in again"):
+        DockerLogins({"auths": {"r.test": {"auth": "?"}}}).find("r.test")
+
+
 def test_both_registries_get_the_password_that_docker_login_left(registries: Pair, tmp_path: Path) -> None:
     source, target = registries
     source.push("a", "1", *LAYERS)

@@ -22,7 +22,7 @@ from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.errors import UserError
 from sweyard_cli.main import app
 from sweyard_cluster.testing import TestCluster
-from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport
+from sweyard_operator.cache_agent.protocol import REPORT_KEY, ImageReport, ImageState, NodeReport, report_name
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
@@ -175,11 +175,11 @@ def test_a_cache_is_planned_and_shown(kinds: TestCluster, namespace: str, on_clu
     refused = on_cluster("cache", "plan", "-f", str(file), "-n", namespace)
     assert "no node is Ready, schedulable and matches nodeSelector" in refused.stderr
     planned = on_cluster("cache", "plan", "-f", str(file), "-n", namespace, "--nodes", "2")
-    assert "2 nodes, 1 copies of each image: 2 pulls" in planned.stdout, planned.stderr
+    assert "2 nodes, 1 copy of each image: 2 pulls" in planned.stdout, planned.stderr
 
     said = NodeReport(node="n1", images={"a:1": ImageReport(state=ImageState.CACHED)})
     labels = {LABEL_CACHE: "c", LABEL_ROLE: ROLE_REPORT}
-    report = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r", "labels": labels}}
+    report = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": report_name("c", "n1"), "labels": labels}}
     create(kinds, namespace, tmp_path, {**report, "data": {REPORT_KEY: said.model_dump_json()}})
     shown = on_cluster("cache", "show", "c", "-n", namespace)
     assert shown.stdout.splitlines() == [

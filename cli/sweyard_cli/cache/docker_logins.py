@@ -58,7 +58,10 @@ class DockerLogins:
         if entry.get("identitytoken"):
             return Login(identity_token=entry["identitytoken"])
         if entry.get("auth"):
-            username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+            try:
+                username, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
+            except ValueError as error:
+                raise UserError(f"Docker's config.json has no password for {host}: log in again") from error
             return Login(username, password)
         return Login(entry["username"], entry.get("password", "")) if entry.get("username") else None
 
@@ -74,6 +77,9 @@ def _ask_helper(name: str, key: str) -> Login | None:
         ) from None
     if done.returncode:
         return None  # it has none for this registry
-    found = json.loads(done.stdout)
-    username, secret = str(found["Username"]), str(found["Secret"])
+    try:
+        found = json.loads(done.stdout)
+        username, secret = str(found["Username"]), str(found["Secret"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{program} answers no login for {key}: {error!r}") from error
     return Login(identity_token=secret) if username == _TOKEN else Login(username, secret)

@@ -15,9 +15,11 @@ _TOLD_IMAGES = 5
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-def show_forecast(told: Forecast, console: Console, *, bits_per_second: float, pulls_on_demand: bool) -> None:
+def show_forecast(
+    told: Forecast, console: Console, *, bits_per_second: float, pulls_on_demand: bool, asked_sizes: bool
+) -> None:
     """Print it."""
-    for line in describe(told, bits_per_second, pulls_on_demand):
+    for line in describe(told, bits_per_second, pulls_on_demand, asked_sizes=asked_sizes):
         console.print(line, markup=False)
     if pulls_on_demand or not told.nodes:
         return
@@ -28,7 +30,9 @@ def show_forecast(told: Forecast, console: Console, *, bits_per_second: float, p
         console.print(_line(node, told.num_sized > 0), markup=False)
 
 
-def describe(told: Forecast, bits_per_second: float, pulls_on_demand: bool) -> Iterator[str]:
+def describe(
+    told: Forecast, bits_per_second: float, pulls_on_demand: bool, *, asked_sizes: bool = False
+) -> Iterator[str]:
     """A sentence a line."""
     families = "1 family" if told.num_families == 1 else f"{told.num_families:,} families"
     yield f"{plural(len(told.images), 'image')} in {families} (images of one repository, which share layers)"
@@ -38,6 +42,8 @@ def describe(told: Forecast, bits_per_second: float, pulls_on_demand: bool) -> I
     yield from _tell_pulls(told)
     if told.num_sized:
         yield from _tell_bytes(told, bits_per_second)
+    elif asked_sizes:
+        yield "sizes are unknown, since no registry told any: nothing can be said of bytes and hours"
     else:
         yield "sizes are unknown: --sizes asks the registries for them"
     if told.unfit:
@@ -50,7 +56,8 @@ def describe(told: Forecast, bits_per_second: float, pulls_on_demand: bool) -> I
 
 
 def _tell_pulls(told: Forecast) -> Iterator[str]:
-    where = f"{plural(len(told.nodes), 'node')}, {told.copies} copies of each image"
+    copies = "1 copy" if told.copies == 1 else f"{told.copies:,} copies"
+    where = f"{plural(len(told.nodes), 'node')}, {copies} of each image"
     if told.num_reporting is None:
         yield f"{where}: {told.num_images:,} pulls"
         return

@@ -2,7 +2,6 @@
 repositories has is mounted from there, and nothing is stored that is not what its digest says."""
 
 import hashlib
-import json
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -11,8 +10,9 @@ from email.message import Message
 from typing import IO
 
 from sweyard_cli.cache.mirror import CopyError
-from sweyard_cli.cache.registry_client import ACCEPT, BrokenOffError, RegistryClient, RegistryError, strip_host
+from sweyard_cli.cache.registry_client import ACCEPTED, BrokenOffError, RegistryClient, RegistryError, strip_host
 from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.manifests import read_manifest
 from sweyard_operator.cache_agent.registry import split_reference
 
 _PIECE_BYTES = 1 << 20
@@ -69,18 +69,18 @@ class ImageCopier:
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if source.reference.startswith("sha256:") and source.reference != digest:
             raise CopyError(f"{source.host} serves {digest} as {source.reference}")
-        manifest = json.loads(body)
-        if "manifests" not in manifest and "layers" not in manifest:
-            raise CopyError(f"{source.host} serves a manifest without layers: {source.repository} is no image")
-        for child in manifest.get("manifests", ()):
-            at = str(child["digest"])
-            self._copy_manifest(_Place(source.host, source.repository, at), _Place(target.host, target.repository, at))
+        try:
+            found = read_manifest(body)
+        except ValueError as error:
+            raise CopyError(f"{source.host} serves no manifest of {source.repository}: {error}") from error
+        for child in found.manifests or ():
+            places = [_Place(one.host, one.repository, child.digest) for one in (source, target)]
+            self._copy_manifest(*places)
         # A layer with URLs of its own is to be had there alone.
-        blobs = [blob for blob in (manifest.get("config"), *manifest.get("layers", ())) if blob and "urls" not in blob]
+        blobs = [blob for blob in (found.config, *(found.layers or ())) if blob is not None and not blob.urls]
         for blob in blobs:
-            self._copy_blob(source, target, str(blob["digest"]), int(blob["size"]))
-        kind = manifest.get("mediaType") or headers.get("Content-Type", "")
-        self._put_manifest(target, body, str(kind))
+            self._copy_blob(source, target, blob.digest, blob.size)
+        self._put_manifest(target, body, found.media_type or headers.get("Content-Type", ""))
 
     def _put_manifest(self, target: _Place, body: bytes, media_type: str) -> None:
         path = target.path("manifests", target.reference)
@@ -122,7 +122,7 @@ class ImageCopier:
 
     def _head(self, place: _Place, kind: str, name: str) -> str | None:
         def head() -> Message:
-            with self.client.open("HEAD", place.host, place.path(kind, name), headers=ACCEPT) as reply:
+            with self.client.open("HEAD", place.host, place.path(kind, name), headers=ACCEPTED) as reply:
                 return reply.headers
 
         try:

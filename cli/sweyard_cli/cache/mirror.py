@@ -1,11 +1,13 @@
 """Copies of images in another registry: side by side, and begun again where they were broken off."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from sweyard_api.base import REPOSITORY_PATTERN, REPOSITORY_RULE
 from sweyard_api.image_cache import RegistryMirror
 from sweyard_cli.errors import UserError
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
@@ -52,6 +54,8 @@ class Mirrored:
 
 def plan_copies(images: Sequence[str], prefix: str) -> Mapping[str, str]:
     """By image: its name below `prefix`, as an ImageCache's `mirrors` will spell it. Raises UserError."""
+    if not re.fullmatch(REPOSITORY_PATTERN, prefix):
+        raise UserError(f"--to {prefix}: {REPOSITORY_RULE}")
     hosts = sorted({registry_host(image) for image in images})
     mirrors = [RegistryMirror(registry=host, mirror=prefix) for host in hosts]
     targets = {image: mirrored(image, mirrors) for image in images}

@@ -1,13 +1,12 @@
 """Sizes of images from their registries, by manifest alone: nothing is pulled (OCI distribution specification 1.1)."""
 
-import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
-from sweyard_cli.cache.registry_client import INDEXES, RegistryClient, RegistryError
+from sweyard_cli.cache.registry_client import RegistryClient, RegistryError
 from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.manifests import ManifestDocument, choose_child, read_manifest
 from sweyard_operator.cache_agent.registry import split_reference
 
 _AT_ONCE = 16
@@ -24,25 +23,17 @@ class Registry:
     architecture: str = "amd64"
 
     def layers(self, image: str) -> Layers:
-        """Raises RegistryError, OSError or ValueError, in words, where the registry does not tell."""
+        """Raises RegistryError, OSError, ValueError or LookupError, in words, where the registry does not tell."""
         host, _, rest = normalize(image).partition("/")
         repository, reference = split_reference(rest)
-        manifest = self._read(host, repository, reference)
-        if manifest.get("mediaType") in INDEXES or "manifests" in manifest:
-            manifest = self._read(host, repository, self._choose(manifest))
-        return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
+        found = self._read(host, repository, reference)
+        if found.manifests is not None:
+            found = self._read(host, repository, choose_child(found.manifests, self.architecture))
+        return {layer.digest: layer.size for layer in found.layers or ()}
 
-    def _choose(self, index: Mapping[str, Any]) -> str:
-        for entry in index["manifests"]:
-            platform = entry.get("platform") or {}
-            if (platform.get("os"), platform.get("architecture")) == ("linux", self.architecture):
-                return str(entry["digest"])
-        raise ValueError(f"the registry has no image for linux/{self.architecture}")
-
-    def _read(self, host: str, repository: str, reference: str) -> dict[str, Any]:
+    def _read(self, host: str, repository: str, reference: str) -> ManifestDocument:
         _, body = self.client.fetch(host, f"/v2/{repository}/manifests/{reference}")
-        found: dict[str, Any] = json.loads(body)
-        return found
+        return read_manifest(body)
 
 
 def read_layers(images: Iterable[str], registry: Registry) -> tuple[dict[str, Layers], dict[str, str]]:
@@ -51,7 +42,7 @@ def read_layers(images: Iterable[str], registry: Registry) -> tuple[dict[str, La
     def read(image: str) -> Layers | str:
         try:
             return registry.layers(image)
-        except (RegistryError, OSError, ValueError, KeyError) as error:
+        except (RegistryError, OSError, ValueError, LookupError) as error:
             return str(error)
 
     names = list(images)

@@ -16,10 +16,10 @@ from email.message import Message
 from typing import Any
 
 from sweyard_cli.cache.docker_logins import DockerLogins, Login
+from sweyard_operator.cache_agent.manifests import ACCEPT
+from sweyard_operator.cache_agent.retry_after import read_retry_after
 
-INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
-MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
-ACCEPT = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+ACCEPTED = {"Accept": ACCEPT}
 _TIMEOUT_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
@@ -80,7 +80,7 @@ class RegistryClient:
             (self.sleep or self._stopped.wait)(pause)
         raise AssertionError
 
-    def fetch(self, host: str, path: str, headers: Mapping[str, str] = ACCEPT) -> tuple[Message, bytes]:
+    def fetch(self, host: str, path: str, headers: Mapping[str, str] = ACCEPTED) -> tuple[Message, bytes]:
         """Headers and body. Raises RegistryError."""
 
         def once() -> tuple[Message, bytes]:
@@ -152,8 +152,11 @@ class RegistryClient:
         asked = {name: fields[name] for name in ("service", "scope") if name in fields}
         context = _unverified() if realm.netloc in self.insecure_hosts else None
         with _open(_token_request(realm.geturl(), asked, login), context) as reply:
-            answer = json.load(reply)
-        return f"Bearer {answer.get('token') or answer['access_token']}"
+            try:
+                answer = json.load(reply)
+                return f"Bearer {answer.get('token') or answer['access_token']}"
+            except (ValueError, LookupError, AttributeError) as error:
+                raise RegistryError(f"{host}: its realm {realm.geturl()} answers without a token", 401) from error
 
 
 def _token_request(realm: str, asked: Mapping[str, str], login: Login | None) -> urllib.request.Request:
@@ -225,5 +228,5 @@ def _pause_seconds(error: urllib.error.HTTPError, number: int) -> float | None:
     """Before another try; None where it would bring the same answer."""
     if error.code != 429 and error.code < 500:
         return None
-    told = error.headers.get("Retry-After", "")
-    return min(float(told) if told.isdecimal() else 2.0**number, _LONGEST_PAUSE_SECONDS)
+    told = read_retry_after(dict(error.headers.items()))
+    return min(2.0**number if told is None else told, _LONGEST_PAUSE_SECONDS)

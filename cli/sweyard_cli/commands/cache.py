@@ -81,7 +81,7 @@ def plan(
         make_console(stderr=True).print(text, markup=False)
     copies = len(places.nodes) if wanted.spec.copies == "all" else int(wanted.spec.copies)
     told = forecast(wanted.images, layers, places, copies, disk_bytes_per_compressed=disk_factor)
-    show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0)
+    show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0, asked_sizes=sizes)
 
 
 @app.command(cls=FlagCommand, epilog="Example: sweyard cache show tiny")

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from email.message import Message
 from typing import Any, Protocol
 
-from sweyard_cli.cache.registry_client import ACCEPT, RegistryError
+from sweyard_cli.cache.registry_client import ACCEPTED, RegistryError
 from sweyard_cli.doctor.finding import Finding, Level
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.registry import split_reference
@@ -43,7 +43,7 @@ def _check(host: str, names: Sequence[str], total: int, client: Opens) -> Findin
     for name in names:
         repository, reference = split_reference(name)
         try:
-            with client.open("HEAD", host, f"/v2/{repository}/manifests/{reference}", headers=ACCEPT) as reply:
+            with client.open("HEAD", host, f"/v2/{repository}/manifests/{reference}", headers=ACCEPTED) as reply:
                 headers = reply.headers
         except urllib.error.HTTPError as error:
             told = f"{host}/{name}: the registry answers {error.code} {error.reason}"

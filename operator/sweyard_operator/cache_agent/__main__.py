@@ -60,11 +60,11 @@ async def serve() -> None:
         cache_uid=os.environ["SWEYARD_CACHE_UID"],
         node=node,
     )
-    find_auth = PullSecrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets"))).find
-    registry = open_registry(find_auth, _ARCHITECTURES.get(platform.machine(), platform.machine()))
+    secrets = PullSecrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets")))
+    registry = open_registry(secrets.find, _ARCHITECTURES.get(platform.machine(), platform.machine()))
     survey = Survey(registry, time.monotonic)
     agent = CacheAgent(
-        node=node, runtime=runtime, mailbox=mailbox, find_auth=find_auth, survey=survey, clock=time.monotonic
+        node=node, runtime=runtime, mailbox=mailbox, secrets=secrets, survey=survey, clock=time.monotonic
     )
     try:
         await run(agent, stop)

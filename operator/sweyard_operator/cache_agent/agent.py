@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sweyard_operator.cache_agent.auth import FindAuth
+from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import ImageRuntime, PullError
 from sweyard_operator.cache_agent.disk import (
     NO_NEEDS,
@@ -63,7 +63,7 @@ class CacheAgent:
     node: str
     runtime: ImageRuntime
     mailbox: Mailbox
-    find_auth: FindAuth
+    secrets: PullSecrets
     survey: Survey
     clock: Callable[[], float]
     _pulls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -103,9 +103,10 @@ class CacheAgent:
 
     @property
     def is_idle(self) -> bool:
-        """The last report says that there is nothing left to do."""
+        """The last report says that there is nothing to do but, later, to try again what failed."""
         said = self._reported
-        return said is not None and all(one.state is ImageState.CACHED for one in said.images.values())
+        settled = (ImageState.CACHED, ImageState.FAILED)
+        return said is not None and all(one.state in settled for one in said.images.values())
 
     async def close(self) -> None:
         """Stop pulling; a pull that was cut off starts again from the layers the runtime kept."""
@@ -162,8 +163,7 @@ class CacheAgent:
         )
 
     async def _pull(self, image: str) -> None:
-        auth = self.find_auth(registry_host(image))
-        await self.runtime.pull(image, auth, timeout_seconds=PULL_TIMEOUT_SECONDS)
+        await self.runtime.pull(image, self.secrets.find(image), timeout_seconds=PULL_TIMEOUT_SECONDS)
 
     def _collect_finished(self) -> None:
         for image in [image for image, task in self._pulls.items() if task.done()]:
@@ -183,7 +183,8 @@ class CacheAgent:
         count = self._failures[image].count + 1 if image in self._failures else 1
         wait = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (count - 1))
         log.warning("pull of %s failed (%s), again in %.0f s: %s", image, error.reason, wait, error)
-        told = explain(image, error.reason, str(error))
+        lacking = self.secrets.explain(image) if error.reason is PullFailure.UNAUTHORIZED else ""
+        told = explain(image, error.reason, str(error), remedy=lacking)
         self._failures[image] = Failure(error.reason, told, count, self.clock() + wait)
         if error.reason in (PullFailure.RATE_LIMITED, PullFailure.TIMEOUT):
             # The runtime does not pass on for how long; until we have asked ourselves, none of its images is tried.

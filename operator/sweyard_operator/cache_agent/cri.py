@@ -1,7 +1,7 @@
 """The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import grpc
@@ -23,10 +23,11 @@ class PullError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RegistryAuth:
-    """Credentials for one registry host."""
+    """Credentials for one registry: a password, or a token that its realm changes for others."""
 
     username: str
-    password: str
+    password: str = field(repr=False)
+    identity_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class HeldImage:
     """Compressed."""
     digest: str = ""
     """Of its manifest or index, with the algorithm."""
+    image_id: str = ""
+    """The same for all its names."""
 
 
 class ImageRuntime(Protocol):
@@ -55,7 +58,7 @@ class ImageRuntime(Protocol):
         ...
 
     async def remove(self, image: str) -> None:
-        """Remove an image; no error if it is gone."""
+        """Remove an image with all its names; no error if it is gone."""
         ...
 
     async def used_bytes(self) -> int:
@@ -79,7 +82,7 @@ class CriRuntime:
         """Every tag and digest that the runtime can start without a pull."""
         reply = await self._call("ImageService/ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse)
         return {
-            name: HeldImage(int(image.size), digest_of(name, image.repo_digests))
+            name: HeldImage(int(image.size), digest_of(name, image.repo_digests), image.id)
             for image in reply.images
             for name in (*image.repo_tags, *image.repo_digests)
         }
@@ -103,7 +106,9 @@ class CriRuntime:
         if auth is not None:
             # Without its address, as kubelets send it: containerd, which compares that with the host that it asks (for
             # docker.io another), would else drop the password in silence.
-            request.auth.CopyFrom(cri_pb2.AuthConfig(username=auth.username, password=auth.password))
+            request.auth.CopyFrom(
+                cri_pb2.AuthConfig(username=auth.username, password=auth.password, identity_token=auth.identity_token)
+            )
         try:
             await self._call("ImageService/PullImage", request, cri_pb2.PullImageResponse, timeout_seconds)
         except grpc.aio.AioRpcError as error:
@@ -111,7 +116,7 @@ class CriRuntime:
             raise PullError(classify(error.code(), details), details) from error
 
     async def remove(self, image: str) -> None:
-        """Remove an image; no error if it is gone."""
+        """Remove an image with all its names; no error if it is gone."""
         request = cri_pb2.RemoveImageRequest(image=cri_pb2.ImageSpec(image=image))
         await self._call("ImageService/RemoveImage", request, cri_pb2.RemoveImageResponse)
 

@@ -5,12 +5,16 @@ A node that is to hold thousands of images has a list of half a megabyte; names 
 
 import base64
 import gzip
+import io
+import zlib
 from typing import Any
 
 from sweyard_operator.resources import Manifest
 
 PLAIN_BYTES = 32 * 1024
 """Up to this much is left to be read by people."""
+MOST_BYTES = 16 << 20
+"""Unpacked: ten times what thousands of images come to. Who packs more means harm."""
 _SUFFIX = ".gz"
 
 
@@ -34,6 +38,10 @@ def unseal(text: str) -> str:
     if not text or text.startswith("{"):
         return text
     try:
-        return gzip.decompress(base64.b64decode(text, validate=True)).decode()
-    except (ValueError, OSError, EOFError) as error:
+        with gzip.open(io.BytesIO(base64.b64decode(text, validate=True))) as packed:
+            raw = packed.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
+        return raw.decode()
+    except (ValueError, OSError, EOFError, zlib.error) as error:
         raise ValueError(f"neither JSON nor gzip: {error}") from error

@@ -1,5 +1,10 @@
 """The agent's two ConfigMaps on the API server."""
 
+import logging
+from typing import TypeVar
+
+from pydantic import BaseModel
+
 from sweyard_api.constants import API_VERSION, LABEL_CACHE
 from sweyard_operator.cache_agent.envelope import seal, sealed, unseal
 from sweyard_operator.cache_agent.protocol import (
@@ -14,6 +19,10 @@ from sweyard_operator.cluster import Cluster
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_operator.resources import CONFIG_MAPS
 
+log = logging.getLogger(__name__)
+
+Said = TypeVar("Said", bound=BaseModel)
+
 
 class ConfigMapMailbox:
     """Mailbox of one node in one cache."""
@@ -27,13 +36,22 @@ class ConfigMapMailbox:
 
     async def read_assignment(self) -> Assignment | None:
         """What the operator wants; None before it said anything."""
-        found = await self._cluster.find(CONFIG_MAPS, self._namespace, assignment_name(self._cache, self._node))
-        return None if found is None else Assignment.model_validate_json(unseal(sealed(found, ASSIGNMENT_KEY)))
+        return await self._read(assignment_name(self._cache, self._node), ASSIGNMENT_KEY, Assignment)
 
     async def read_report(self) -> NodeReport | None:
         """Our own last report, for what must survive a restart."""
-        found = await self._cluster.find(CONFIG_MAPS, self._namespace, report_name(self._cache, self._node))
-        return None if found is None else NodeReport.model_validate_json(unseal(sealed(found, REPORT_KEY)))
+        return await self._read(report_name(self._cache, self._node), REPORT_KEY, NodeReport)
+
+    async def _read(self, name: str, key: str, model: type[Said]) -> Said | None:
+        """None, too, for what nobody of this version has written: whose it is writes it anew."""
+        found = await self._cluster.find(CONFIG_MAPS, self._namespace, name)
+        if found is None:
+            return None
+        try:
+            return model.model_validate_json(unseal(sealed(found, key)))
+        except ValueError as error:
+            log.warning("ConfigMap %s cannot be read, and counts as absent: %s", name, error)
+            return None
 
     async def write_report(self, report: NodeReport) -> None:
         """Replace our report."""

@@ -10,11 +10,11 @@ What is wanted does not go twice in vain: what it makes room for has to be able 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweyard_operator.cache_agent.disk import NO_NEEDS, Needs
-from sweyard_operator.cache_agent.held import Held, is_held
+from sweyard_operator.cache_agent.held import Held, is_held, listed
 from sweyard_operator.cache_agent.image_names import family_of, normalize, registry_host
 from sweyard_operator.cache_agent.protocol import Assignment
 
@@ -133,7 +133,8 @@ def unwanted_images(assignment: Assignment, state: NodeState) -> tuple[str, ...]
     wanted = {normalize(image) for image in assignment.images}
     brought = [image for image in on_demand(assignment, state.held) if not _is_used(image, state)]
     found = [image for image in dict.fromkeys([*_own_unused(state), *brought]) if normalize(image) not in wanted]
-    return tuple(sorted(found, key=lambda image: state.last_used.get(normalize(image), 0.0)))
+    alone = _removable(assignment, state, found)
+    return tuple(sorted(alone, key=lambda image: state.last_used.get(normalize(image), 0.0)))
 
 
 def _later_images(assignment: Assignment, state: NodeState, sooner: str) -> tuple[str, ...]:
@@ -141,7 +142,7 @@ def _later_images(assignment: Assignment, state: NodeState, sooner: str) -> tupl
     ranks = {normalize(image): rank for rank, image in enumerate(assignment.images)}
     rank = ranks[normalize(sooner)]
     later = [image for image in _own_unused(state) if ranks.get(normalize(image), -1) > rank]
-    return tuple(sorted(later, key=lambda image: -ranks[normalize(image)]))
+    return tuple(sorted(_removable(assignment, state, later), key=lambda image: -ranks[normalize(image)]))
 
 
 def _enough_later(assignment: Assignment, state: NodeState, images: tuple[str, ...], room: int) -> tuple[str, ...]:
@@ -173,6 +174,17 @@ def _may_fit(image: str, needed_bytes: int, candidates: Collection[str], state: 
 
 def _freed(images: Collection[str], frees: Mapping[str, int]) -> int:
     return sum(frees.get(image, 0) for image in images)
+
+
+def _removable(assignment: Assignment, state: NodeState, candidates: Sequence[str]) -> list[str]:
+    """Runtimes remove an image with all its names: those of which every name may go."""
+    wanted = {normalize(image) for image in assignment.images}
+    may_go = {normalize(image) for image in candidates}
+    # A digest is a second name of an image with a tag, unless it is the one that is wanted.
+    stay = [one for name, one in state.held.items() if name not in may_go and ("@" not in name or name in wanted)]
+    bound = {one.image_id for one in stay}
+    found = {image: listed(image, state.held) for image in candidates}
+    return [image for image, one in found.items() if one is not None and one.image_id not in bound]
 
 
 def _own_unused(state: NodeState) -> list[str]:

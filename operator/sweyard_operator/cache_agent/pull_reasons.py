@@ -42,9 +42,10 @@ def reason_in(message: str) -> PullFailure:
     return PullFailure.PULL_FAILED
 
 
-def explain(image: str, reason: PullFailure, message: str) -> str:
+def explain(image: str, reason: PullFailure, message: str, *, remedy: str = "") -> str:
     """What to do first, where that is not plain from the reason; then the runtime's own words, shortened."""
-    remedy = f"{_REMEDIES[reason].format(host=registry_host(image))}; " if reason in _REMEDIES else ""
+    remedy = remedy or _REMEDIES.get(reason, "").format(host=registry_host(image))
+    remedy = f"{remedy}; " if remedy else ""
     return remedy + _shorten(message, max(_LEAST_CHARACTERS, _MAX_CHARACTERS - len(remedy)))
 
 

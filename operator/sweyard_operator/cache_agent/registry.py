@@ -4,28 +4,28 @@ OCI distribution specification 1.1. The runtime pulls on its own; nothing here i
 cannot reach a registry which its runtime reaches (by a mirror, say) does without.
 """
 
-import json
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import aiohttp
+from pydantic import BaseModel, ValidationError
 
 from sweyard_operator.cache_agent.auth import FindAuth
+from sweyard_operator.cache_agent.cri import RegistryAuth
 from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.manifests import ACCEPT, ManifestDocument, choose_child, read_manifest
 from sweyard_operator.cache_agent.protocol import PullFailure
+from sweyard_operator.cache_agent.retry_after import DEFAULT_PAUSE_SECONDS, read_retry_after
 
-_INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
-_MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
-_ACCEPT = ", ".join((*_INDEXES, *_MANIFESTS))
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
 _COUNTS_MANIFESTS = frozenset({_HUB})
 """Where a manifest that is read counts as a pull: there only the digest is asked for."""
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_DEFAULT_PAUSE_SECONDS = 10.0
-_LONGEST_PAUSE_SECONDS = 3_600.0
+_CLIENT = "sweyard"
+_MOST_MANIFEST_BYTES = 4 << 20
+"""As large as registries must take them; the agent has little memory."""
 
 
 class RegistryError(Exception):
@@ -37,13 +37,18 @@ class RegistryError(Exception):
         self.pause_seconds = pause_seconds
 
 
+class _Token(BaseModel):
+    token: str = ""
+    access_token: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What a reference names now."""
 
     digest: str
     layers: Mapping[str, int] | None
-    """Compressed bytes by digest; None where the registry counts asking as a pull."""
+    """Compressed bytes by digest; None where the registry counts asking as a pull, or tells none."""
 
     @property
     def num_bytes(self) -> int | None:
@@ -70,33 +75,28 @@ class Registry:
         digest = head.get("Docker-Content-Digest", "")
         if host in _COUNTS_MANIFESTS:
             return Manifest(digest, None)
-        manifest = await self._read(host, repository, digest or reference)
-        if "manifests" in manifest:
-            manifest = await self._read(host, repository, self._choose(manifest))
-        layers = {str(layer["digest"]): int(layer["size"]) for layer in manifest.get("layers", ())}
-        return Manifest(digest, layers)
+        found = await self._read(host, repository, digest or reference)
+        if found.manifests is not None:
+            try:
+                child = choose_child(found.manifests, self.architecture)
+            except LookupError as error:
+                raise RegistryError(PullFailure.NOT_FOUND, str(error)) from error
+            found = await self._read(host, repository, child)
+        return Manifest(digest, {layer.digest: layer.size for layer in found.layers or ()} or None)
 
-    def _choose(self, index: Mapping[str, Any]) -> str:
-        for entry in index["manifests"]:
-            platform = entry.get("platform") or {}
-            if (platform.get("os"), platform.get("architecture")) == ("linux", self.architecture):
-                return str(entry["digest"])
-        raise RegistryError(PullFailure.NOT_FOUND, f"the registry has no image for linux/{self.architecture}")
-
-    async def _read(self, host: str, repository: str, reference: str) -> dict[str, Any]:
+    async def _read(self, host: str, repository: str, reference: str) -> ManifestDocument:
         _, body = await self._ask("GET", host, repository, reference)
         try:
-            found: dict[str, Any] = json.loads(body)
+            return read_manifest(body)
         except ValueError as error:
-            raise RegistryError(PullFailure.CORRUPT, f"{host}: a manifest that is no JSON: {error}") from error
-        return found
+            raise RegistryError(PullFailure.CORRUPT, f"{host}: a manifest that is none: {error}") from error
 
     async def _ask(self, method: str, host: str, repository: str, reference: str) -> tuple[Mapping[str, str], bytes]:
         path = f"/v2/{repository}/manifests/{reference}"
         where = f"{host}/{repository}"
         status, headers, body = await self._send(method, host, path, self._authorizations.get(where))
         if status == 401 and (challenge := headers.get("WWW-Authenticate")):
-            self._authorizations[where] = await self._authorize(host, challenge)
+            self._authorizations[where] = await self._authorize(host, repository, challenge)
             status, headers, body = await self._send(method, host, path, self._authorizations[where])
         if status >= 400:
             raise _error(host, status, headers)
@@ -105,7 +105,7 @@ class Registry:
     async def _send(
         self, method: str, host: str, path: str, authorization: str | None
     ) -> tuple[int, Mapping[str, str], bytes]:
-        headers = {"Accept": _ACCEPT, **({"Authorization": authorization} if authorization else {})}
+        headers = {"Accept": ACCEPT, **({"Authorization": authorization} if authorization else {})}
         if host not in self._plain_hosts and not is_loopback(host):
             try:
                 return await self._request(method, f"https://{_api(host)}{path}", headers)
@@ -122,7 +122,7 @@ class Registry:
         timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
         try:
             async with self.session.request(method, url, headers=headers, timeout=timeout) as reply:
-                return reply.status, reply.headers, await reply.read()
+                return reply.status, reply.headers, await _read_bounded(reply)
         except aiohttp.ClientConnectorSSLError:
             raise
         except aiohttp.ClientConnectorCertificateError as error:
@@ -132,30 +132,60 @@ class Registry:
         except (aiohttp.ClientError, OSError) as error:
             raise RegistryError(PullFailure.REGISTRY_UNREACHABLE, f"{url}: {error!r}") from error
 
-    async def _authorize(self, host: str, challenge: str) -> str:
+    async def _authorize(self, host: str, repository: str, challenge: str) -> str:
         """The header to send; of a Bearer challenge by asking its realm."""
-        auth = self.find_auth(host)
-        basic = aiohttp.encode_basic_auth(auth.username, auth.password) if auth is not None else ""
+        auth = self.find_auth(f"{host}/{repository}")
         if not challenge.lower().startswith("bearer "):
-            return basic
+            return _basic(auth)
         fields = dict(_CHALLENGE.findall(challenge))
         realm = fields.get("realm", "")
-        if basic and not realm.startswith("https://") and not is_loopback(host):
+        if auth is not None and not realm.startswith("https://") and not is_loopback(host):
             raise RegistryError(
                 PullFailure.UNAUTHORIZED, f"{host}: its realm {realm} is not https, so gets no password"
             )
-        query = {name: fields[name] for name in ("service", "scope") if name in fields}
-        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
-        headers = {"Authorization": basic} if basic else {}
+        asked = {name: fields[name] for name in ("service", "scope") if name in fields}
+        status, body = await self._ask_realm(realm, asked, auth)
         try:
-            async with self.session.get(realm, params=query, headers=headers, timeout=timeout) as reply:
-                answer = json.loads(await reply.read()) if reply.status < 400 else {}
-                token = answer.get("token") or answer.get("access_token")
+            answer = _Token.model_validate_json(body) if status < 400 else _Token()
+        except ValidationError as error:
+            raise RegistryError(PullFailure.REGISTRY_UNREACHABLE, f"{realm}: no token: {error}") from error
+        token = answer.token or answer.access_token
+        if not token:
+            raise RegistryError(PullFailure.UNAUTHORIZED, f"{host}: {realm} answers {status} without a token")
+        return f"Bearer {token}"
+
+    async def _ask_realm(self, realm: str, asked: Mapping[str, str], auth: RegistryAuth | None) -> tuple[int, bytes]:
+        """By the distribution project's token authentication, or with an identity token by its OAuth 2."""
+        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
+        try:
+            if auth is not None and auth.identity_token:
+                secret = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": auth.identity_token}
+                question = self.session.post(realm, data={**secret, **asked}, timeout=timeout)
+            else:
+                headers = {"Authorization": header} if (header := _basic(auth)) else {}
+                question = self.session.get(realm, params=asked, headers=headers, timeout=timeout)
+            async with question as reply:
+                return reply.status, await _read_bounded(reply)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise RegistryError(PullFailure.REGISTRY_UNREACHABLE, f"{realm}: {error!r}") from error
-        if not token:
-            raise RegistryError(PullFailure.UNAUTHORIZED, f"{host}: {realm} answers {reply.status} without a token")
-        return f"Bearer {token}"
+
+
+def _basic(auth: RegistryAuth | None) -> str:
+    """Value of Authorization; empty where there is no password."""
+    if auth is None or auth.identity_token:
+        return ""
+    return aiohttp.encode_basic_auth(auth.username, auth.password)
+
+
+async def _read_bounded(reply: aiohttp.ClientResponse) -> bytes:
+    body = b""
+    async for piece in reply.content.iter_any():
+        body += piece
+        if len(body) > _MOST_MANIFEST_BYTES:
+            raise RegistryError(
+                PullFailure.CORRUPT, f"{reply.url}: an answer of more than {_MOST_MANIFEST_BYTES >> 20} MiB"
+            )
+    return body
 
 
 def open_registry(find_auth: FindAuth, architecture: str) -> Registry:
@@ -170,15 +200,6 @@ def split_reference(rest: str) -> tuple[str, str]:
         return repository, digest
     repository, _, tag = rest.rpartition(":")
     return repository, tag
-
-
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; of a date, which clocks disagree about, the default."""
-    text = headers.get("Retry-After")
-    if text is None:
-        return None
-    seconds = float(text) if text.strip().isdecimal() else _DEFAULT_PAUSE_SECONDS
-    return min(_LONGEST_PAUSE_SECONDS, seconds)
 
 
 def is_loopback(host: str) -> bool:
@@ -200,7 +221,7 @@ def _error(host: str, status: int, headers: Mapping[str, str]) -> RegistryError:
     message = f"{host} answers {status}"
     pause = read_retry_after(headers)
     if status == 429:
-        return RegistryError(PullFailure.RATE_LIMITED, message, _DEFAULT_PAUSE_SECONDS if pause is None else pause)
+        return RegistryError(PullFailure.RATE_LIMITED, message, DEFAULT_PAUSE_SECONDS if pause is None else pause)
     if status >= 500:
         return RegistryError(PullFailure.REGISTRY_UNREACHABLE, message, pause)
     reason = {401: PullFailure.UNAUTHORIZED, 403: PullFailure.UNAUTHORIZED, 404: PullFailure.NOT_FOUND}

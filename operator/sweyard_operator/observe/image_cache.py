@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sweyard_api.constants import LABEL_CACHE
 from sweyard_operator.cache_agent.envelope import sealed, unseal
 from sweyard_operator.cache_agent.protocol import (
     ASSIGNMENT_KEY,
@@ -11,6 +12,7 @@ from sweyard_operator.cache_agent.protocol import (
     Assignment,
     NodeReport,
     assignment_name,
+    report_name,
 )
 from sweyard_operator.observe.listed_images import listed_images
 from sweyard_operator.plan.image_need import NO_NEED, Need
@@ -78,10 +80,14 @@ def wanted_images(inline: Iterable[str], source: Manifest | None) -> tuple[str, 
 
 
 def read_reports(config_maps: Iterable[Manifest]) -> dict[str, NodeReport]:
-    """Reports by node. One that cannot be read counts as absent: its agent writes it anew."""
-    texts = _data_of(config_maps, ROLE_REPORT, REPORT_KEY)
-    reports = (report for report in map(_parse_report, texts.values()) if report is not None)
-    return {report.node: report for report in reports}
+    """Reports by node. One that cannot be read, or is of another node than its name says, counts as absent: its agent
+    writes it anew."""
+    found = {}
+    for item in config_maps:
+        report = _parse_report(sealed(item, REPORT_KEY)) if labels_of(item).get(LABEL_ROLE) == ROLE_REPORT else None
+        if report is not None and name_of(item) == report_name(labels_of(item).get(LABEL_CACHE, ""), report.node):
+            found[report.node] = report
+    return found
 
 
 def read_assigned(cache: str, config_maps: Iterable[Manifest]) -> dict[str, tuple[str, ...]]:
@@ -94,15 +100,10 @@ def read_assigned(cache: str, config_maps: Iterable[Manifest]) -> dict[str, tupl
 
 def read_told(cache: str, config_maps: Iterable[Manifest], nodes: Iterable[str]) -> dict[str, Assignment]:
     """Assignments by node. One that cannot be read counts as absent: it is written anew."""
-    texts = _data_of(config_maps, ROLE_ASSIGNMENT, ASSIGNMENT_KEY)
+    of_role = (item for item in config_maps if labels_of(item).get(LABEL_ROLE) == ROLE_ASSIGNMENT)
+    texts = {name_of(item): sealed(item, ASSIGNMENT_KEY) for item in of_role}
     found = {node: _parse_assignment(texts.get(assignment_name(cache, node), "")) for node in nodes}
     return {node: assignment for node, assignment in found.items() if assignment is not None}
-
-
-def _data_of(config_maps: Iterable[Manifest], role: str, key: str) -> dict[str, str]:
-    """By name of the ConfigMap."""
-    of_role = (item for item in config_maps if labels_of(item).get(LABEL_ROLE) == role)
-    return {name_of(item): sealed(item, key) for item in of_role}
 
 
 # A pass over 1,000 nodes reads 1,000 texts, of which one has changed.

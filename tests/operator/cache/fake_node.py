@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sweyard_operator.cache_agent.agent import CacheAgent
+from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import HeldImage, PullError, RegistryAuth
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import Assignment, NodeReport, PullFailure
@@ -28,14 +30,20 @@ class FakeNode:
     now: float = 0.0
     sizes: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    """By name; each its own unless said."""
     manifests: dict[str, Manifest | RegistryError] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     slow: set[str] = field(default_factory=set)
+    secrets: Path = Path("/nowhere")
     on_pull: Callable[[], None] = lambda: None
 
     async def held_images(self) -> dict[str, HeldImage]:
         return {
-            name: HeldImage(self.sizes.get(name, 10), self.digests.get(name, f"sha256:{name}")) for name in self.held
+            name: HeldImage(
+                self.sizes.get(name, 10), self.digests.get(name, f"sha256:{name}"), self.ids.get(name, name)
+            )
+            for name in self.held
         }
 
     async def resolve(self, image: str) -> Manifest:
@@ -62,7 +70,8 @@ class FakeNode:
 
     async def remove(self, image: str) -> None:
         self.removed.append(image)
-        self.held.discard(normalize(image))
+        gone = self.ids.get(normalize(image), normalize(image))
+        self.held = {name for name in self.held if self.ids.get(name, name) != gone}
 
     async def read_assignment(self) -> Assignment | None:
         return self.assignment
@@ -79,7 +88,7 @@ class FakeNode:
             node="n1",
             runtime=self,
             mailbox=self,
-            find_auth={}.get,
+            secrets=PullSecrets(self.secrets),
             survey=Survey(self, lambda: self.now),
             clock=lambda: self.now,
         )

@@ -1,5 +1,7 @@
 """The agent of one node: pulls in order within its limit, retries with backoff, reports what it holds."""
 
+from pathlib import Path
+
 from tests.operator.cache.fake_node import FakeNode, manifest, passes
 
 from sweyard_operator.cache_agent.agent import REWRITE_SECONDS
@@ -55,6 +57,27 @@ async def test_a_failed_pull_is_typed_and_tried_again_only_after_its_backoff() -
     node.now = 6.0
     await passes(agent, 2)
     assert node.pulls.count("a:1") == 2
+
+
+async def test_an_agent_that_can_only_wait_for_what_failed_looks_rarely() -> None:
+    node = FakeNode(Assignment(images=("a:1", "b:1"), max_parallel_pulls=1), slow={"b:1"})
+    node.errors["a:1"] = PullError(PullFailure.NOT_FOUND, "a:1: not found")
+    agent = node.agent()
+    await passes(agent, 4)
+    assert not agent.is_idle, "b is being pulled"
+    node.assignment = Assignment(images=("a:1",), max_parallel_pulls=1)
+    await passes(agent, 1)
+    assert agent.is_idle
+    await agent.close()
+
+
+async def test_a_pull_that_is_refused_tells_which_secret_lacks(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    node = FakeNode(Assignment(images=("r.test/a:1",), max_parallel_pulls=1), secrets=tmp_path)
+    node.errors["r.test/a:1"] = PullError(PullFailure.UNAUTHORIZED, "401 Unauthorized")
+    said = (await passes(node.agent(), 5)).images["r.test/a:1"]
+    assert said.message.startswith("no Secret named in pullSecrets (mine) has credentials for r.test; Secret mine does")
+    assert said.message.endswith("; 401 Unauthorized")
 
 
 async def test_a_certificate_that_the_node_does_not_know_is_reported_with_the_remedy() -> None:

@@ -106,6 +106,22 @@ async def test_as_many_go_for_what_is_needed_sooner_as_pulls_may_begin_beside_ea
     assert node.removed == ["old5:1", "old4:1"], "each frees 20 bytes and a new one takes 18: two for two"
 
 
+@pytest.mark.parametrize("other", ["wanted:1", "foreign:1", "wanted@sha256:" + "0" * 64])
+async def test_an_image_stays_whose_other_name_is_wanted_or_was_brought_by_somebody_else(other: str) -> None:
+    node = FakeNode(Assignment(images=("old:1",), max_parallel_pulls=1), held={normalize(other)})
+    node.ids = dict.fromkeys(map(normalize, ("old:1", other)), "same")
+    agent = node.agent()
+    await passes(agent, 3)
+    wanted = () if other == "foreign:1" else (other,)
+    node.now, node.used = 100.0, 60
+    node.assignment = Assignment(images=wanted, max_parallel_pulls=1, disk_budget_bytes=50)
+    await passes(agent, 3)
+    assert node.removed == []
+    node.ids.clear()
+    await passes(agent, 1)
+    assert node.removed == ["old:1"]
+
+
 async def test_what_is_needed_between_two_goes_only_for_the_sooner_one() -> None:
     node = FakeNode(Assignment(images=("b:1",), max_parallel_pulls=2))
     agent = node.agent()

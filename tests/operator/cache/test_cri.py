@@ -39,10 +39,13 @@ async def test_a_password_goes_to_the_runtime_as_kubelets_send_it(tmp_path: Path
     runtime = CriRuntime.connect(f"{tmp_path}/cri.sock")
     await runtime.pull("10.0.0.1:5000/a:1", RegistryAuth("me", "secret"), timeout_seconds=5.0)
     await runtime.pull("10.0.0.1:5000/b:1", None, timeout_seconds=5.0)
+    await runtime.pull("r.test/c:1", RegistryAuth("", "", identity_token="token"), timeout_seconds=5.0)
     await runtime.close()
     await server.stop(None)
-    told = [(one.image.image, one.auth.username, one.auth.password) for one in pulls.requests]
-    assert told == [("10.0.0.1:5000/a:1", "me", "secret"), ("10.0.0.1:5000/b:1", "", "")]
+    told = [
+        (one.image.image[-3:], one.auth.username, one.auth.password, one.auth.identity_token) for one in pulls.requests
+    ]
+    assert told == [("a:1", "me", "secret", ""), ("b:1", "", "", ""), ("c:1", "", "", "token")]
     assert pulls.requests[0].auth.server_address == "", "containerd drops a password that has the address of another"
 
 

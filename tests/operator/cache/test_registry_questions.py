@@ -19,6 +19,7 @@ from sweyard_operator.cache_agent.cri import RegistryAuth
 from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.registry import Registry, RegistryError
 
+DATE = {"Date": "Wed, 21 Oct 2026 07:27:00 GMT"}
 LAYERS = [{"digest": "sha256:1", "size": 3_000}, {"digest": "sha256:2", "size": 50}]
 INDEX = {
     "manifests": [{"digest": f"sha256:{a}", "platform": {"os": "linux", "architecture": a}} for a in ("arm64", "amd64")]
@@ -35,12 +36,15 @@ class LyingRegistry:
     token: str = ""
     passwords: list[str | None] = field(default_factory=list)
     num_tokens: int = 0
+    token_page: str = ""
+    forms: list[dict[str, Any]] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:
         self.passwords.append(request.headers.get("Authorization"))
         if request.path == "/token":
             self.num_tokens += 1
-            return web.json_response({"token": self.token})
+            self.forms.append(dict(await request.post()))
+            return web.Response(text=self.token_page or json.dumps({"token": self.token}))
         if self.answer is not None:
             return web.Response(status=self.answer[0], headers=self.answer[1])
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
@@ -74,10 +78,15 @@ async def lying() -> AsyncIterator[LyingRegistry]:
 
 
 async def resolve(
-    lying: LyingRegistry, image: str = "a:1", host: str = "", password: str = "", timeout_seconds: float = 20.0
+    lying: LyingRegistry,
+    image: str = "a:1",
+    host: str = "",
+    password: str = "",
+    identity_token: str = "",
+    timeout_seconds: float = 20.0,
 ) -> Any:
     where = host or lying.address
-    found = {where: RegistryAuth("me", password)} if password else {}
+    found = {f"{where}/a": RegistryAuth("me", password, identity_token)} if password or identity_token else {}
     connector = aiohttp.TCPConnector(resolver=ThisMachine())
     async with aiohttp.ClientSession(connector=connector) as session:
         return await Registry(session, found.get, timeout_seconds=timeout_seconds).resolve(f"{where}/{image}")
@@ -116,7 +125,9 @@ async def test_a_token_is_fetched_with_the_pull_secret(lying: LyingRegistry) -> 
     [
         (429, {"Retry-After": "7"}, PullFailure.RATE_LIMITED, 7.0),
         (429, {}, PullFailure.RATE_LIMITED, 10.0),
-        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, PullFailure.RATE_LIMITED, 10.0),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"} | DATE, PullFailure.RATE_LIMITED, 60.0),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:00:00 GMT"} | DATE, PullFailure.RATE_LIMITED, 10.0),
+        (429, {"Retry-After": "soon"}, PullFailure.RATE_LIMITED, 10.0),
         (429, {"Retry-After": "999999"}, PullFailure.RATE_LIMITED, 3_600.0),
         (503, {"Retry-After": "20"}, PullFailure.REGISTRY_UNREACHABLE, 20.0),
         (500, {}, PullFailure.REGISTRY_UNREACHABLE, None),
@@ -124,7 +135,19 @@ async def test_a_token_is_fetched_with_the_pull_secret(lying: LyingRegistry) -> 
         (403, {}, PullFailure.UNAUTHORIZED, None),
         (418, {}, PullFailure.PULL_FAILED, None),
     ],
-    ids=["seconds", "no-word", "date", "too-long", "maintenance", "broken", "missing", "forbidden", "other"],
+    ids=[
+        "seconds",
+        "no-word",
+        "date",
+        "past",
+        "nonsense",
+        "too-long",
+        "maintenance",
+        "broken",
+        "missing",
+        "forbidden",
+        "other",
+    ],
 )
 async def test_what_a_registry_refuses_is_typed_and_its_own_pause_is_kept(
     lying: LyingRegistry, status: int, headers: dict[str, str], reason: PullFailure, pause: float | None
@@ -135,11 +158,46 @@ async def test_what_a_registry_refuses_is_typed_and_its_own_pause_is_kept(
     assert (raised.value.reason, raised.value.pause_seconds) == (reason, pause)
 
 
-async def test_a_manifest_that_is_no_manifest_is_corrupt(lying: LyingRegistry) -> None:
-    lying.pages = {"/v2/a/manifests/1": "<html>", "/v2/a/manifests/sha256:top": "<html>"}
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<html>",
+        "[]",
+        '{"layers": [{}]}',
+        '{"layers": [{"digest": "sha256:1", "size": -5}]}',
+        '{"layers": 7}',
+        '{"manifests": [7]}',
+        '{"layers": [], "annotations": {"a": "' + "x" * (4 << 20) + '"}}',
+    ],
+    ids=["text", "list", "empty-layer", "negative", "number", "index-of-numbers", "huge"],
+)
+async def test_a_manifest_that_is_no_manifest_is_corrupt(lying: LyingRegistry, page: str) -> None:
+    lying.pages = {"/v2/a/manifests/1": page, "/v2/a/manifests/sha256:top": page}
     with pytest.raises(RegistryError) as raised:
         await resolve(lying)
     assert raised.value.reason is PullFailure.CORRUPT
+
+
+async def test_an_identity_token_is_changed_for_another(lying: LyingRegistry) -> None:
+    lying.token = "t"
+    lying.pages = {f"/v2/a/manifests/{name}": {"layers": LAYERS} for name in ("1", "sha256:top")}
+    assert (await resolve(lying, identity_token="mine")).num_bytes == 3_050
+    told = {"grant_type": "refresh_token", "refresh_token": "mine", "service": "r", "scope": "repository:a:pull"}
+    assert [told.items() <= form.items() for form in lying.forms] == [True]
+
+
+@pytest.mark.parametrize("page", ["[]", "<html>", '{"token": 7}', "{}"])
+async def test_a_realm_that_answers_nonsense_is_told(lying: LyingRegistry, page: str) -> None:
+    lying.token, lying.token_page = "t", page
+    with pytest.raises(RegistryError, match="token"):
+        await resolve(lying)
+
+
+async def test_a_registry_that_redirects_for_ever_is_told(lying: LyingRegistry) -> None:
+    lying.answer = (307, {"Location": "/v2/a/manifests/1"})
+    with pytest.raises(RegistryError, match="TooManyRedirects") as raised:
+        await resolve(lying)
+    assert raised.value.reason is PullFailure.REGISTRY_UNREACHABLE
 
 
 async def test_a_registry_that_takes_a_question_and_never_answers_is_told_from_one_that_is_not_there() -> None:
