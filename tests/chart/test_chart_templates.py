@@ -70,6 +70,8 @@ def test_images_have_a_registry_and_a_tag(render: Render) -> None:
 
 def test_agents_are_told_where_the_nodes_container_runtime_listens(render: Render) -> None:
     assert operator_environment(render())["SWEYARD_RUNTIME_SOCKET"] == RUNTIME_SOCKET
+    # As after `helm upgrade --reuse-values` from a chart that did not have the value.
+    assert "SWEYARD_RUNTIME_SOCKET" not in operator_environment(render("--set", "cacheAgent=null"))
     crio = render("--set", "cacheAgent.runtimeSocket=/run/crio/crio.sock")
     assert operator_environment(crio)["SWEYARD_RUNTIME_SOCKET"] == "/run/crio/crio.sock"
 

@@ -134,8 +134,11 @@ def test_no_copies_say_that_the_first_use_pulls(sweyard: Callable[..., Any], tmp
     [
         (["--nodes", "2", "--bandwidth", "fast"], "--bandwidth fast: write it like 1Gbit"),
         (["--nodes", "2", "--budget", "much"], "--budget much: is no quantity"),
+        (["--nodes", "2", "--budget", "-5Gi"], "--budget -5Gi: is no quantity above zero"),
+        (["--nodes", "2", "--disk-factor", "inf"], "100"),
+        (["--nodes", "2000000000"], "10000"),
     ],
-    ids=["bandwidth", "budget"],
+    ids=["bandwidth", "budget", "negative", "endless-factor", "too-many-nodes"],
 )
 def test_mistakes_are_one_sentence(sweyard: Callable[..., Any], tmp_path: Path, options: list[str], words: str) -> None:
     result = sweyard("cache", "plan", "-f", cache_file(tmp_path, images=["a:1"]), *options)

@@ -37,10 +37,15 @@ def report(node: str, **images: ImageReport) -> dict[str, Any]:
     return {"metadata": metadata, "data": {REPORT_KEY: said.model_dump_json()}}
 
 
+def assignment(node: str, *images: str) -> dict[str, Any]:
+    return build_assignment(CACHE, node, Assignment(images=images, max_parallel_pulls=1))
+
+
 def holdings() -> Holdings:
-    told = build_assignment(CACHE, "n1", Assignment(images=("b:1", "a:1", "c:1"), max_parallel_pulls=1))
-    silent = build_assignment(CACHE, "n3", Assignment(images=("a:1",), max_parallel_pulls=1))
-    return read_holdings(CACHE, [told, silent, report("n1", a=HELD, b=GONE), report("n2", b=GONE, c=PULLING)], [])
+    """Of three nodes that take part and one that is lost."""
+    told = assignment("n1", "b:1", "a:1", "c:1")
+    reports = [report("n1", a=HELD, b=GONE), report("n2", b=GONE, c=PULLING), report("lost", a=HELD, b=GONE)]
+    return read_holdings(CACHE, [told, assignment("n2", "b:1", "c:1"), assignment("n3", "a:1"), *reports], [])
 
 
 def test_reports_and_assignments_become_states() -> None:
@@ -58,7 +63,7 @@ def test_one_failure_of_many_nodes_is_one_line() -> None:
 def test_what_waits_for_a_registry_and_a_tag_that_moved_are_told_too() -> None:
     limited = ImageReport(state=ImageState.WAITING, reason=PullFailure.RATE_LIMITED, message="429")
     moved = ImageReport(state=ImageState.CACHED, reason=PullFailure.TAG_MOVED, message="moved")
-    found = read_holdings(CACHE, [report("n1", a=limited, b=moved)], [])
+    found = read_holdings(CACHE, [assignment("n1", "a:1", "b:1"), report("n1", a=limited, b=moved)], [])
     assert list(describe_failures(found)) == [
         "cached: b:1 on n1: TagMoved: moved",
         "waiting: a:1 on n1: RateLimited: 429",
@@ -69,8 +74,9 @@ def test_a_pipe_gets_a_line_for_each_node() -> None:
     console = Console(file=StringIO(), width=500)
     show_holdings(holdings(), console)
     assert isinstance(console.file, StringIO)
-    assert console.file.getvalue().splitlines()[:4] == [
+    assert console.file.getvalue().splitlines()[:5] == [
         "ImageCache c: Pulling: 1 of 3",
+        "lost: 1 of 2 images held, 1 failed, as last said: takes no part now, 3 GB used",
         "n1: 1 of 3 images held, 1 waiting, 1 failed, 3 GB used",
         "n2: 0 of 2 images held, 1 pulling, 1 failed, 3 GB used",
         "n3: 0 of 1 image held, 1 waiting, no report yet",
@@ -82,8 +88,8 @@ def test_a_terminal_gets_a_map() -> None:
     show_holdings(holdings(), console)
     assert isinstance(console.file, StringIO)
     rows = [line.split() for line in console.file.getvalue().splitlines()]
-    assert rows[1][:2] == ["n1", "✗█"]
-    assert rows[2][:2] == ["n2", "✗·"]
+    assert rows[2][:2] == ["n1", "✗█"]
+    assert rows[3][:2] == ["n2", "✗·"]
 
 
 @pytest.mark.parametrize(

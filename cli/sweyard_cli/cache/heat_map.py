@@ -77,8 +77,8 @@ def _count(told: Holdings, node: str) -> str:
     counts = Counter(told.states[node].values())
     parts = [f"{counts[ImageState.CACHED]:,} of {plural(len(told.states[node]), 'image')} held"]
     parts += [f"{counts[state]:,} {state}" for state in ImageState if state is not ImageState.CACHED and counts[state]]
-    if node in told.silent:
-        parts.append("no report yet")
+    if note := told.note(node):
+        parts.append(note)
     if told.used_bytes[node]:
         parts.append(f"{size(told.used_bytes[node])} used")
     return ", ".join(parts)

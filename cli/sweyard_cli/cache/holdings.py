@@ -37,7 +37,15 @@ class Holdings:
     """By node: of its runtime's whole image filesystem; 0 if it does not tell."""
     silent: frozenset[str]
     """Nodes that were told what to hold, and have not reported."""
+    absent: frozenset[str]
+    """Nodes that reported, and are told nothing now: cordoned or lost."""
     failures: tuple[Failure, ...]
+
+    def note(self, node: str) -> str:
+        """Where its states come from, if not from a report of now."""
+        if node in self.silent:
+            return "no report yet"
+        return "as last said: takes no part now" if node in self.absent else ""
 
 
 def read_holdings(
@@ -45,18 +53,20 @@ def read_holdings(
 ) -> Holdings:
     """Pure: from objects as the API server has them."""
     name = str(cache["metadata"]["name"])
-    reports = read_reports(config_maps) or reports_of_pods(pods)
+    reported = read_reports(config_maps)
+    reports = reported or reports_of_pods(pods)
     assigned = read_assigned(name, config_maps)
     nodes = sorted({*reports, *assigned})
     states = {node: _states(reports.get(node), assigned.get(node, ())) for node in nodes}
     return Holdings(
         name=name,
         condition=_ready(cache),
-        images=_in_order([assigned.get(node) or tuple(states[node]) for node in states]),
+        images=_in_order([*assigned.values(), *map(tuple, states.values())]),
         states=states,
         used_bytes={node: reports[node].used_bytes if node in reports else 0 for node in nodes},
         silent=frozenset(assigned).difference(reports),
-        failures=_failures(reports),
+        absent=frozenset(reported).difference(assigned),
+        failures=_failures({node: said for node, said in reports.items() if node in assigned or not reported}),
     )
 
 

@@ -43,7 +43,9 @@ def plan(
     namespace: NamespaceOption = None,
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, help="Plan for so many equal nodes; default: the cluster's.", show_default=False),
+        typer.Option(
+            min=1, max=10_000, help="Plan for so many equal nodes; default: the cluster's.", show_default=False
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Disk of each node for images; default: diskBudget.", show_default=False)
@@ -57,7 +59,8 @@ def plan(
         ),
     ] = None,
     disk_factor: Annotated[
-        float, typer.Option(min=1.0, help="Bytes on disk for each compressed one: containerd keeps both forms.")
+        float,
+        typer.Option(min=1.0, max=100.0, help="Bytes on disk for each compressed one: containerd keeps both forms."),
     ] = 3.0,
     insecure_registry: InsecureOption = None,
 ) -> None:
@@ -164,15 +167,15 @@ def _lister(namespace: str | None) -> "ListImages":
 
 
 def _places(wanted: "Wanted", namespace: str | None, count: int | None, budget: str | None) -> "Places":
+    from sweyard_api.base import POSITIVE_QUANTITY_PATTERN
     from sweyard_cli.cache.on_nodes import Places
     from sweyard_operator.plan.placement import CacheNode
     from sweyard_operator.plan.quantities import parse_quantity
 
+    if budget is not None and not re.fullmatch(POSITIVE_QUANTITY_PATTERN, budget):
+        raise UserError(f"--budget {budget}: is no quantity above zero; write it like 500Gi")
     text = budget or wanted.spec.disk_budget
-    try:
-        num_bytes = None if text is None else int(parse_quantity(text))
-    except ValueError as error:
-        raise UserError(f"--budget {text}: is no quantity; write it like 500Gi") from error
+    num_bytes = None if text is None else int(parse_quantity(text))
     if count is not None:
         return Places(tuple(CacheNode(f"node-{number}", num_bytes) for number in range(1, count + 1)))
     from sweyard_cli.cache.cluster import cluster_places

@@ -20,7 +20,7 @@ def cache_view(namespace: str, told: Holdings, budgets: Mapping[str, int | None]
             {
                 "name": node,
                 "states": [states.get(image) for image in told.images],
-                "told": _counts(states, is_silent=node in told.silent),
+                "told": _counts(states, note=told.note(node)),
                 "used_bytes": told.used_bytes[node],
                 "budget_bytes": budgets.get(node),
             }
@@ -32,7 +32,7 @@ def cache_view(namespace: str, told: Holdings, budgets: Mapping[str, int | None]
     }
 
 
-def _counts(states: Mapping[str, ImageState], *, is_silent: bool) -> str:
+def _counts(states: Mapping[str, ImageState], *, note: str) -> str:
     found = Counter(states.values())
     parts = [f"{found[state]:,} {state}" for state in ImageState if found[state]]
-    return ", ".join([*parts, "no report yet"] if is_silent else parts)
+    return ", ".join([*parts, note] if note else parts)

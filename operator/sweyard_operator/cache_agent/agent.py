@@ -82,7 +82,7 @@ class CacheAgent:
         await self._restore()
         assignment = await self.mailbox.read_assignment()
         if assignment is None:
-            # With it went our report: the operator deletes both of a node that is lost or cordoned.
+            # The node takes no part now; our report may be gone once it does again.
             self._reported = None
             return None
         self._collect_finished()

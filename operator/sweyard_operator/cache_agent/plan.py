@@ -1,10 +1,11 @@
 """What a node should pull and evict next: pure.
 
 Pulls keep the assignment's order (order of need), and begin only where what they will take fits into the budget beside
-all that is there and under way. Evictions make room for a pull, and bring a node that is over its budget back: of what
-nothing uses and nobody wants here the longest unused, then of what this agent pulled that which is needed last, but
-only for what is needed sooner. Of images that this agent did not pull only those of the cache's families, which
-sandboxes brought, may go. Everything else belongs to the kubelet.
+all that is there and under way; the last slot is no registry's that has all others, while another's images wait.
+Evictions make room for a pull, and bring a node that is over its budget back: of what nothing uses and nobody wants
+here the longest unused, then of what this agent pulled that which is needed last, but only for what is needed sooner.
+Of images that this agent did not pull only those of the cache's families, which sandboxes brought, may go. Everything
+else belongs to the kubelet.
 
 What is wanted does not go twice in vain: what it makes room for has to be able to fit, and to come.
 """
@@ -74,16 +75,19 @@ def plan_node(assignment: Assignment, state: NodeState, now: float) -> NodePlan:
     in_vain: dict[str, int] = {}
     running = Counter(registry_host(image) for image in state.pulling)
     missing = tuple(_missing(assignment, state, now))
+    limits = assignment.registry_pulls
+    hosts = {host for host in map(registry_host, missing) if limits is None or limits.get(host, 0)}
     for position, image in enumerate(missing):
         num_free = assignment.max_parallel_pulls - len(pulls) - len(state.pulling)
         if num_free <= 0:
             break
         host, need = registry_host(image), state.needs.by_image.get(image, 0)
-        limits = assignment.registry_pulls
         if limits is not None and running[host] >= limits.get(host, 0):
             continue
         if host in state.silent and running[host]:
             continue
+        if hosts != {host} and 1 < running[host] + 1 == assignment.max_parallel_pulls:
+            continue  # one slow registry does not hold up the others
         if room is not None and need > room:
             if (evictions := _make_room(assignment, state, missing[position : position + num_free], room)) is not None:
                 # What is needed less does not take the room that is being made.

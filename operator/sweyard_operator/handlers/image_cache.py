@@ -12,6 +12,7 @@ from sweyard_operator.context import Operator
 from sweyard_operator.observe.image_cache import (
     LABEL_HOLDS,
     ObservedCache,
+    absent_nodes,
     disk_bytes_of,
     read_reports,
     read_told,
@@ -99,6 +100,7 @@ class ImageCacheController:
             missing_source=spec.images_from if source is None else None,
             empty_source=None if source is None or listed_images(source) else spec.images_from,
             nodes=nodes,
+            absent_nodes=absent_nodes(every_node, spec.node_selector),
             reports={node: reports[node] for node in nodes if node in reports},
             told=read_told(name, config_maps, nodes),
             sizes={} if source is None else _sizes(source, spec),

@@ -55,6 +55,8 @@ class ObservedCache:
     """By image: bytes, and of these what its family shares, where the `imagesFrom` ConfigMap tells."""
     disk_bytes: Mapping[str, int] = field(default_factory=dict)
     """By node: size of the disk that pods and images are on, as far as it is known."""
+    absent_nodes: tuple[str, ...] = ()
+    """Nodes that match, and take no part now: cordoned or not Ready."""
     need: Need = NO_NEED
     """What the holders of its pools ask for."""
     empty_source: str | None = None
@@ -66,12 +68,21 @@ def usable_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tupl
     return tuple(sorted(name_of(node) for node in nodes if _is_usable(node, selector)))
 
 
+def absent_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the others that match."""
+    return tuple(sorted(name_of(node) for node in nodes if _matches(node, selector) and not _is_usable(node, selector)))
+
+
 def _is_usable(node: Manifest, selector: Mapping[str, str]) -> bool:
     if node.get("spec", {}).get("unschedulable"):
         return False
-    labels = labels_of(node)
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions") or ())
-    return ready and all(labels.get(key) == value for key, value in selector.items())
+    return ready and _matches(node, selector)
+
+
+def _matches(node: Manifest, selector: Mapping[str, str]) -> bool:
+    labels = labels_of(node)
+    return all(labels.get(key) == value for key, value in selector.items())
 
 
 def wanted_images(inline: Iterable[str], source: Manifest | None) -> tuple[str, ...]:

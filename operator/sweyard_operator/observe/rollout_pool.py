@@ -97,12 +97,15 @@ def find_binding(operator: Operator, memory: PoolMemory, namespace: str, spec: R
 
 
 def find_reports(operator: Operator, namespace: str, spec: RolloutPoolSpec) -> dict[str, NodeReport]:
-    """By node: what it says to hold of the images of the cache that the pool refers to."""
+    """By node that takes pods: what it says to hold of the images of the cache that the pool refers to."""
     cache, caches = spec.image_cache_ref, operator.caches
     if cache is None:
         return {}
     reports = read_reports(caches.labelled(CONFIG_MAPS, namespace, LABEL_CACHE, cache))
-    return reports or reports_of_pods(caches.labelled(PODS, namespace, LABEL_CACHE, cache))
+    if reports:
+        usable = set(usable_nodes(caches.every(NODES), {}))
+        return {node: report for node, report in reports.items() if node in usable}
+    return reports_of_pods(caches.labelled(PODS, namespace, LABEL_CACHE, cache))
 
 
 def find_pods(operator: Operator, memory: PoolMemory, owner: Manifest) -> tuple[tuple[SandboxPod, ...], frozenset[int]]:

@@ -103,10 +103,13 @@ def _agent_manifests(
 
 def _stale(cache: Manifest, observed: ObservedCache, is_agent: bool, wanted_pods: Sequence[Manifest]) -> list[Deletion]:
     """ConfigMaps of nodes that no longer take part, pods that hold something else than is wanted or have ended, and
-    all of the mode that was left."""
+    all of the mode that was left. The report of a node that may come back stays: it says which images are its agent's
+    own."""
     name = name_of(cache)
-    nodes = observed.nodes if is_agent else ()
-    kept_maps = {f(name, node) for node in nodes for f in (assignment_name, report_name)}
+    nodes, absent = (observed.nodes, observed.absent_nodes) if is_agent else ((), ())
+    kept_maps = {assignment_name(name, node) for node in nodes} | {
+        report_name(name, node) for node in (*nodes, *absent)
+    }
     kept_pods = {name_of(pod) for pod in wanted_pods}
     maps = [_deletion(CONFIG_MAPS, item) for item in observed.config_maps if name_of(item) not in kept_maps]
     agents = [] if is_agent else [_deletion(resource_of(item), item) for item in observed.agents]

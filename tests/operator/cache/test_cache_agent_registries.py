@@ -42,6 +42,15 @@ async def test_a_registry_that_never_answers_holds_up_no_other() -> None:
     await agent.close()
 
 
+async def test_a_registry_that_is_slow_does_not_take_all_pulls_of_a_node() -> None:
+    slow = tuple(f"slow.test/a:{number}" for number in range(4))
+    node = FakeNode(Assignment(images=(*slow, "r.test/b:1", "r.test/c:1"), max_parallel_pulls=3), slow=set(slow))
+    agent = node.agent()
+    await passes(agent, 6)
+    assert node.pulls == [*slow[:2], "r.test/b:1", "r.test/c:1", slow[2]], "alone it may have all"
+    await agent.close()
+
+
 async def test_a_limit_that_only_the_runtime_met_holds_for_all_images_of_that_registry() -> None:
     node = FakeNode(Assignment(images=("r.test/a:1", "r.test/b:1", "other.test/c:1"), max_parallel_pulls=1))
     node.errors["r.test/a:1"] = PullError(PullFailure.RATE_LIMITED, "429 Too Many Requests")

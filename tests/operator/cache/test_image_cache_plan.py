@@ -14,9 +14,11 @@ from sweyard_operator.cache_agent.protocol import (
     NodeReport,
     PullFailure,
     assignment_name,
+    report_name,
 )
 from sweyard_operator.observe.image_cache import (
     ObservedCache,
+    absent_nodes,
     disk_bytes_of,
     read_assigned,
     usable_nodes,
@@ -43,6 +45,7 @@ def plan(
     observed = ObservedCache(
         *(images, None, nodes, reports or {}, spec.pop("config_maps", ()), spec.pop("pods", ())),
         agents=spec.pop("agents", ()),
+        absent_nodes=spec.pop("absent_nodes", ()),
     )
     parsed = ImageCacheSpec.model_validate(spec)
     return plan_image_cache(CACHE, parsed, observed, agent_host=HOST, now=NOW)
@@ -153,6 +156,32 @@ def test_objects_of_a_node_that_is_gone_are_deleted() -> None:
 
     made = plan("a:1", nodes=("n1",), images=["a:1"], config_maps=(config_map("n1"), config_map("gone")))
     assert [deletion.uid for deletion in made.delete] == ["gone"]
+
+
+def test_the_report_of_a_cordoned_node_stays_since_it_says_what_its_agent_may_evict() -> None:
+    nodes = [
+        {"metadata": {"name": name}, "spec": spec, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+        for name, spec, ready in (
+            ("n1", {}, "True"),
+            ("lost", {}, "Unknown"),
+            ("cordoned", {"unschedulable": True}, "True"),
+        )
+    ]
+    absent = absent_nodes(nodes, {})
+    assert (usable_nodes(nodes, {}), absent, absent_nodes(nodes, {"pool": "b"})) == (("n1",), ("cordoned", "lost"), ())
+    maps = tuple(
+        {"metadata": {"name": name("c", node), "namespace": "ns", "uid": f"{name.__name__} {node}"}}
+        for node in ("n1", "cordoned", "gone")
+        for name in (assignment_name, report_name)
+    )
+    made = plan("a:1", nodes=("n1",), images=["a:1"], config_maps=maps, absent_nodes=absent)
+    assert [deletion.uid for deletion in made.delete] == [
+        "assignment_name cordoned",
+        "assignment_name gone",
+        "report_name gone",
+    ]
+    left = plan("a:1", nodes=("n1",), images=["a:1"], config_maps=maps, absent_nodes=absent, mode="pods")
+    assert len(left.delete) == len(maps)
 
 
 def test_mode_pods_holds_images_without_privilege_and_reads_its_pods() -> None:
