@@ -173,6 +173,6 @@ def classify(code: grpc.StatusCode, details: str) -> PullFailure:
     """The runtime wraps the registry's answer in prose; this reads the type back out of it."""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return PullFailure.TIMEOUT
-    if code is grpc.StatusCode.NOT_FOUND:
-        return PullFailure.NOT_FOUND
-    return reason_in(details)
+    found = reason_in(details)
+    # It says "not found" of what it will not take, too.
+    return PullFailure.NOT_FOUND if code is grpc.StatusCode.NOT_FOUND and found is PullFailure.PULL_FAILED else found

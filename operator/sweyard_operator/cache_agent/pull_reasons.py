@@ -9,7 +9,10 @@ from sweyard_operator.cache_agent.protocol import PullFailure
 # An image's name may have any number or word in it (django-11429, geofence): a status stands alone, after a colon.
 _REASONS = (
     (PullFailure.RATE_LIMITED, r": 429\b|toomanyrequests|too many requests"),
-    (PullFailure.CORRUPT, r"unexpected commit digest|digest mismatch|unexpected digest|failed size validation"),
+    (
+        PullFailure.CORRUPT,
+        r"unexpected commit digest|digest mismatch|unexpected digest|failed size validation|byte manifest|invalid desc",
+    ),
     (PullFailure.CERTIFICATE_UNKNOWN, r"x509: |failed to verify certificate|tls: bad certificate"),
     (PullFailure.PLAIN_HTTP, r"server gave http response to https client"),
     (PullFailure.UNAUTHORIZED, r": 40[13]\b|unauthorized|authorization failed|access denied|denied:"),
@@ -18,7 +21,7 @@ _REASONS = (
     (PullFailure.TIMEOUT, r"deadline exceeded|timeout awaiting|handshake timeout"),
     (
         PullFailure.REGISTRY_UNREACHABLE,
-        r"connection refused|no such host|i/o timeout|no route to host|\beof\b|: 50[0-9]\b",
+        r"connection refused|no such host|i/o timeout|no route to host|\beof\b|: 50[0-9]\b|stopped after \d+ redirects",
     ),
 )
 _REMEDIES: Mapping[PullFailure, str] = {

@@ -70,6 +70,9 @@ def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository
         (grpc.StatusCode.UNKNOWN, "dial tcp: connection refused", PullFailure.REGISTRY_UNREACHABLE),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref x: unexpected commit digest y", PullFailure.CORRUPT),
         (grpc.StatusCode.UNKNOWN, "failed commit on ref", PullFailure.PULL_FAILED),
+        (grpc.StatusCode.NOT_FOUND, "rejecting 62914614 byte manifest for r.test/a:1: not found", PullFailure.CORRUPT),
+        (grpc.StatusCode.UNKNOWN, "children: invalid desc sha256:4f: json: cannot unmarshal", PullFailure.CORRUPT),
+        (grpc.StatusCode.UNKNOWN, 'Head "/v2/": stopped after 10 redirects', PullFailure.REGISTRY_UNREACHABLE),
         (
             grpc.StatusCode.UNKNOWN,
             "failed to do request: tls: failed to verify certificate: x509: certificate signed by unknown authority",
@@ -86,6 +89,7 @@ def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository
     ],
     ids=[
         *("missing", "timeout", "rate-limit", "auth", "disk", "no-answer", "unreachable", "corrupt", "other"),
+        *("huge-manifest", "no-manifest", "redirects"),
         *("certificate", "plain-http", "numbers-in-a-name-and-a-status", "numbers-in-a-name"),
     ],
 )
