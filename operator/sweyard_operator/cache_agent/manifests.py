@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, Field, NonNegativeInt
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
@@ -44,7 +44,11 @@ class ManifestDocument(BaseModel):
 
 def read_manifest(body: bytes) -> ManifestDocument:
     """Raises ValueError for what is neither."""
-    found = ManifestDocument.model_validate_json(body)
+    try:
+        found = ManifestDocument.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(": ".join([*map(str, first["loc"]), first["msg"]])) from error
     if found.layers is None and found.manifests is None:
         raise ValueError("a manifest with neither layers nor manifests")
     return found

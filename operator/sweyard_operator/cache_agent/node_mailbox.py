@@ -50,7 +50,7 @@ class ConfigMapMailbox:
         try:
             return model.model_validate_json(unseal(sealed(found, key)))
         except ValueError as error:
-            log.warning("ConfigMap %s cannot be read, and counts as absent: %s", name, error)
+            log.warning("ConfigMap %s cannot be read, and counts as absent: %s", name, type(error).__name__)
             return None
 
     async def write_report(self, report: NodeReport) -> None:

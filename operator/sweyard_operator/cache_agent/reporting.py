@@ -11,11 +11,6 @@ from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.shared_layers import family_layers, shorten
 from sweyard_operator.cache_agent.survey import Trouble
 
-_NO_ROOM = (
-    "the node's disk budget, which the images of other pods count against too, has no room for it; raise diskBudget, "
-    "lower copies or name fewer images"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -41,9 +36,10 @@ def make_report(
 ) -> NodeReport:
     """One node's report; `images` are those to speak of, `troubles` what they wait for."""
     own = set(state.pulled)
+    lacking = {image: _tell_no_room(assignment, state, image) for image in no_room}
     said = {
         image: _held_report(image, state, own, manifests)
-        or _missing_report(image, pulling, failures, troubles.get(image), no_room, manifests)
+        or _missing_report(image, pulling, failures, troubles.get(image), lacking.get(image, ""), manifests)
         for image in images
     }
     return NodeReport(
@@ -90,7 +86,7 @@ def _missing_report(
     pulling: Set[str],
     failures: Mapping[str, Failure],
     trouble: Trouble | None,
-    no_room: Set[str],
+    no_room: str,
     manifests: Mapping[str, Manifest],
 ) -> ImageReport:
     known = manifests.get(image)
@@ -100,13 +96,25 @@ def _missing_report(
     if image in failures:
         failure = failures[image]
         return ImageReport(state=ImageState.FAILED, reason=failure.reason, message=failure.message, num_bytes=num_bytes)
-    if image in no_room:
+    if no_room:
         reason = PullFailure.DISK_BUDGET
-        return ImageReport(state=ImageState.FAILED, reason=reason, message=_NO_ROOM, num_bytes=num_bytes)
+        return ImageReport(state=ImageState.FAILED, reason=reason, message=no_room, num_bytes=num_bytes)
     if trouble is not None:
         reason, message = trouble.reason, trouble.message
         return ImageReport(state=ImageState.WAITING, reason=reason, message=message, num_bytes=num_bytes)
     return ImageReport(state=ImageState.WAITING, num_bytes=num_bytes)
+
+
+def _tell_no_room(assignment: Assignment, state: NodeState, image: str) -> str:
+    needed, used = state.needs.by_image.get(image, 0), _round_bytes(state.used_bytes)
+    return (
+        f"it needs about {_mib(needed)}, and images, those of other pods among them, take {_mib(used)} of the node's "
+        f"disk budget of {_mib(assignment.disk_budget_bytes or 0)}; raise diskBudget, lower copies or name fewer images"
+    )
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{-(-num_bytes // 2**20):,} MiB"
 
 
 def _round_bytes(used: int) -> int:

@@ -60,6 +60,9 @@ async def test_a_pull_begins_only_where_its_bytes_fit_beside_all_that_is_under_w
     assert node.pulls == ["a:1", "c:1"], "60 for a, 3 for what c does not share with it; 60 more for b do not fit"
     assert said.images["b:1"].reason is PullFailure.DISK_BUDGET
     assert said.images["b:1"].num_bytes == 20
+    assert said.images["b:1"].message.startswith(
+        "it needs about 1 MiB, and images, those of other pods among them, take 0"
+    )
     await agent.close()
 
 
