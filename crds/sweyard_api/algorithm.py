@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import ImportPath, Model
+from sweyard_api.base import MAX_STEPS, ImportPath, Model, Tokens
 from sweyard_api.rule import Rule
 from sweyard_api.workload import TaskSource
 
@@ -45,7 +45,7 @@ class ImportanceCorrection(Model):
 class Overlong(Model):
     """Soft punishment of long attempts (DAPO, arXiv 2503.14476, equation 13), taken off their reward."""
 
-    buffer_tokens: Annotated[int, Field(ge=1)] = 4_096
+    buffer_tokens: Tokens = 4_096
     """The punishment grows over so many tokens up to rollout.maxResponseTokens."""
     penalty: Annotated[float, Field(ge=0, le=100)] = 1.0
     """At the end of the buffer; 0 switches it off."""
@@ -84,7 +84,7 @@ class Algorithm(Model):
         "token_mean"
     )
     """How token losses become one number."""
-    loss_constant: Annotated[int, Field(ge=1)] | None = None
+    loss_constant: Tokens | None = None
     """Divisor for `constant` aggregation; default maxResponseTokens."""
     importance_correction: ImportanceCorrection = ImportanceCorrection()
     """Correction for the difference between engine and trainer, and for staleness."""
@@ -147,9 +147,9 @@ class Optimizer(Model):
     """Second moment."""
     epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-8
     """Added to the denominator."""
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_grad_norm: Annotated[float, Field(gt=0, le=1e9)] = 1.0
     """Clip gradients to this norm."""
-    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    warmup_steps: Annotated[int, Field(ge=0, le=MAX_STEPS)] = 0
     """Linear warm-up."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """What the rate does after warm-up."""

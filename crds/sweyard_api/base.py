@@ -161,6 +161,13 @@ PositiveQuantity = Annotated[
 ]
 """A Quantity that is not zero: what is of size 0 holds nothing, or is unlimited, depending on who reads it."""
 
+Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
+"""A number of tokens: more than any context or batch has."""
+
+MAX_STEPS = 10_000_000
+MAX_SECONDS = 10 * 365 * 86_400
+"""Ten years: what is added to a date must give one."""
+
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 """What every generator of random numbers takes as it is; vLLM's are NumPy's, too, which have 32 bits."""
 

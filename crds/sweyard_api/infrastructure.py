@@ -6,12 +6,14 @@ from pydantic import Field
 
 from sweyard_api.base import (
     DOTTED_NAME_OR_EMPTY_PATTERN,
+    MAX_STEPS,
     DnsName,
     DottedName,
     Labels,
     Model,
     PositiveQuantity,
     ResourceRequirements,
+    Tokens,
     aliases,
     quantity_value,
 )
@@ -96,7 +98,7 @@ class Lora(Model):
 
     rank: Annotated[int, Field(ge=0, le=512)] = 32
     """Rank; 0 switches off a preset's adapters."""
-    alpha: Annotated[float, Field(gt=0)] = 64.0
+    alpha: Annotated[float, Field(gt=0, le=65_536)] = 64.0
     """Scale."""
     target_modules: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=64)] = []
     """Modules to adapt; default all linear ones."""
@@ -122,7 +124,7 @@ class Trainer(PodOptions):
     """`auto` takes GPUs where the pod has them."""
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     """Compute type; master weights are always float32."""
-    tokens_per_microbatch: Annotated[int, Field(ge=1)] = 32_768
+    tokens_per_microbatch: Tokens = 32_768
     """Sequences are packed up to this many tokens."""
     sequence_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """Ulysses degree."""
@@ -167,7 +169,7 @@ class Inference(PodOptions):
     """Engines."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs per engine."""
-    max_model_len: Annotated[int, Field(ge=1)] | None = None
+    max_model_len: Tokens | None = None
     """Context length. Resolves to rollout.maxPromptTokens + rollout.maxResponseTokens."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.85
     """Share of GPU memory an engine takes."""
@@ -275,7 +277,7 @@ class Images(ImageCacheSpec):
 class Checkpoint(Model):
     """What survives."""
 
-    every_steps: Annotated[int, Field(ge=1)] = 10
+    every_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 10
     """Steps between checkpoints."""
     keep: Annotated[int, Field(ge=1, le=1_000)] = 3
     """Complete checkpoints kept."""

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sweyard_api.base import Model
+from sweyard_api.base import Model, Tokens
 from sweyard_api.rule import Rule
+from sweyard_api.workload import MAX_REWARD
 
 CHAT_FILE_PATTERN = r"\.(jsonl|jsonl\.gz|parquet)$"
 
@@ -23,11 +24,11 @@ class Sft(Model):
     rollouts: Annotated[list[Annotated[str, Field(min_length=1, max_length=512)]], Field(max_length=64)] = []
     """Directories of runs, whose training attempts are learned from where they earned at least `minReward`. Held-out
     attempts are left alone."""
-    min_reward: float | None = None
+    min_reward: Annotated[float, Field(ge=-MAX_REWARD, le=MAX_REWARD)] | None = None
     """Least reward of a rollout to learn from. Resolves to reward.solved."""
     batch_size: Annotated[int, Field(ge=1, le=65_536)] = 32
     """Trajectories a step."""
-    max_tokens: Annotated[int, Field(ge=2)] | None = None
+    max_tokens: Annotated[Tokens, Field(ge=2)] | None = None
     """Longer trajectories are refused. Resolves to rollout.maxPromptTokens plus rollout.maxResponseTokens."""
 
     rules = (

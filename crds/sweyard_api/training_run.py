@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sweyard_api.algorithm import Algorithm, Optimizer, Warmup
-from sweyard_api.base import DnsName, Model, Seed
+from sweyard_api.base import MAX_SECONDS, MAX_STEPS, DnsName, Model, Seed
 from sweyard_api.infrastructure import (
     Checkpoint,
     Images,
@@ -30,7 +30,7 @@ class TrainingRunSpec(Model):
     """Named recipe whose values fill what is not set here; `sweyard presets` lists them."""
     mode: Literal["rl", "sft", "eval"] = "rl"
     """Reinforcement learning, supervised fine-tuning, or evaluation alone."""
-    steps: Annotated[int, Field(ge=0, le=10_000_000)] = 100
+    steps: Annotated[int, Field(ge=0, le=MAX_STEPS)] = 100
     """Optimizer steps of the main phase."""
     seed: Seed = 0
     """Seeds everything that draws."""
@@ -72,15 +72,15 @@ class TrainingRunSpec(Model):
     """Where metrics go."""
     suspend: bool = False
     """Checkpoint, then free everything; false again to go on from there."""
-    active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     """The run fails after this long, restarts included."""
-    max_gpu_hours: Annotated[Annotated[float, Field(gt=0)] | None, Field(alias="maxGPUHours")] = None
+    max_gpu_hours: Annotated[Annotated[float, Field(gt=0, le=1e9)] | None, Field(alias="maxGPUHours")] = None
     """GPUs of trainer and engines times the hours that they are held: once so much is spent, the trainer writes a
     checkpoint and the run fails. The condition GPUBudgetLow tells of the last tenth."""
     placement_deadline_seconds: Annotated[int, Field(ge=10, le=86_400)] = 900
     """Pods that cannot all be placed, or made, within so long are all let go, and the run tries again after a growing
     pause."""
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=MAX_SECONDS)] | None = None
     """A finished run is deleted, with all that belongs to it, after this long."""
     queue_name: DnsName | None = None
     """Kueue queue: the run starts suspended and waits to be admitted."""

@@ -4,8 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import LINE_PATTERN, DnsName, DottedName, ImportPath, Model, Seed
+from sweyard_api.base import LINE_PATTERN, MAX_STEPS, DnsName, DottedName, ImportPath, Model, Seed, Tokens
 from sweyard_api.rule import Rule
+
+MAX_REWARD = 1e6
+"""Beyond it, advantages and losses leave the range in which float32 is exact enough."""
 
 
 class ScratchModel(Model):
@@ -64,7 +67,7 @@ class TaskSource(Model):
     """Keep only tasks of these repositories."""
     difficulties: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=16)] = []
     """Keep only tasks of these difficulties, as the data set calls them (`easy`; Verified has `<15 min fix`)."""
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Keep the first so many, after shuffling by `seed` if that is set."""
     seed: Seed | None = None
     """Shuffle with this seed."""
@@ -172,11 +175,11 @@ class Rollout(Model):
     """Tasks a step."""
     group_size: Annotated[int, Field(ge=1, le=1_024)] = 8
     """Attempts at each task."""
-    max_prompt_tokens: Annotated[int, Field(ge=1)] = 4_096
+    max_prompt_tokens: Tokens = 4_096
     """Longer first prompts are left out."""
-    max_response_tokens: Annotated[int, Field(ge=1)] = 32_768
+    max_response_tokens: Tokens = 32_768
     """Tokens an attempt may add to its prompt, observations included."""
-    max_tokens_per_turn: Annotated[int, Field(ge=1)] = 4_096
+    max_tokens_per_turn: Tokens = 4_096
     """Tokens of one reply. Resolves to maxResponseTokens where that is less and this is unset."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; logprobs are of this distribution."""
@@ -201,10 +204,10 @@ class Reward(Model):
     grading: Literal["strict", "official"] = "strict"
     """`official` is the data set's own rule; `strict` also demands what a forged log cannot show."""
     timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """Grading of one attempt."""
-    solved: float = 1.0
+    """Grading of one attempt, and then `function`."""
+    solved: Annotated[float, Field(ge=-MAX_REWARD, le=MAX_REWARD)] = 1.0
     """Reward of a solved attempt."""
-    unsolved: float = 0.0
+    unsolved: Annotated[float, Field(ge=-MAX_REWARD, le=MAX_REWARD)] = 0.0
     """Reward of any other graded attempt."""
     function: ImportPath | None = None
     """Your own reward, as `pkg.module:name`: a function of (task, attempt) that returns a number. The outcome, hence
@@ -225,7 +228,7 @@ class Reward(Model):
 class Evaluation(Model):
     """Held-out tasks, before, during and after training."""
 
-    every_steps: Annotated[int, Field(ge=0)] = 10
+    every_steps: Annotated[int, Field(ge=0, le=MAX_STEPS)] = 10
     """0: only before and after. In mode rl these go on beside the next step's attempts, under the same weights. What is
     left then is waited for before that step trains or, with rollout.maxStaleness above 0, before its weights reach an
     engine. A checkpoint of the evaluated weights is taken."""

@@ -5,7 +5,8 @@ The module must be importable where the trainer runs: installed in trainer.image
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sweyard_sandbox.errors import SweyardError
@@ -34,3 +35,19 @@ def load_function(field: str, path: str, parameters: str) -> Callable[..., Any]:
     except TypeError as error:
         raise CustomCodeError(f"{field}: {path!r} must take ({parameters}), but {error}") from error
     return function
+
+
+@contextmanager
+def users_faults(what: str, *meant: type[Exception]) -> Iterator[None]:
+    """What a user's function raises, but for `meant`, and its `exit()` become `WHAT by KIND: MESSAGE`.
+
+    Raises CustomCodeError.
+    """
+    try:
+        yield
+    except CustomCodeError:
+        raise
+    except meant:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CustomCodeError(f"{what} by {type(error).__name__}: {error}") from error

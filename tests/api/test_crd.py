@@ -56,6 +56,17 @@ def test_check_reports_a_stale_file_and_leaves_it(
     assert stale.read_text() == "old"
 
 
+def test_no_number_of_a_run_is_without_bounds() -> None:
+    """What has none overflows somewhere: a date, a float32, a C library."""
+    numbers = {
+        path: node
+        for path, node in nodes(root_schema(TRAINING_RUN)["properties"]["spec"])
+        if node.get("type") in ("integer", "number") and not path.endswith(".tolerationSeconds")  # Kubernetes' own
+    }
+    assert numbers
+    assert [path for path, node in numbers.items() if not {"minimum", "maximum"} <= node.keys()] == []
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_field_has_a_description(kind: Kind) -> None:
     schema = root_schema(kind)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.bash.agent import BashAgent
 from sweyard_sandbox.agents.cli.agent import CliAgent
+from sweyard_sandbox.agents.custom import CustomAgent
 from sweyard_sandbox.agents.debugger.agent import PdbAgent
 from sweyard_sandbox.agents.free import FreeAgent
 from sweyard_sandbox.agents.loop import Limits
@@ -12,7 +13,7 @@ from sweyard_sandbox.agents.protocol import Agent
 from sweyard_sandbox.agents.r2e.agent import R2eAgent
 from sweyard_sandbox.agents.rewrite.agent import RewriteAgent
 from sweyard_sandbox.agents.short.agent import ShortAgent
-from sweyard_sandbox.custom_code import load_function
+from sweyard_sandbox.custom_code import load_function, users_faults
 
 FREE_AGENTS: Mapping[str, type[FreeAgent]] = {kind.type: kind for kind in (R2eAgent, BashAgent, PdbAgent, RewriteAgent)}
 
@@ -20,7 +21,9 @@ FREE_AGENTS: Mapping[str, type[FreeAgent]] = {kind.type: kind for kind in (R2eAg
 def make_agent(spec: AgentSpec) -> Agent:
     """Build it. Raises CustomCodeError, TemplateError."""
     if spec.type == "custom":
-        return load_agent_factory(spec)(spec)
+        factory, called = load_agent_factory(spec), f"agent.factory: {spec.factory!r}"
+        with users_faults(f"{called} failed"):
+            return CustomAgent(factory(spec), called)
     limits = Limits(max_turns=spec.max_turns, timeout_seconds=spec.timeout_seconds)
     if spec.type == "cli":
         return CliAgent(spec.command, float(spec.timeout_seconds), spec.environment, spec.files)

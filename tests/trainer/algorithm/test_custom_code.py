@@ -1,8 +1,10 @@
-"""A user's own reward, estimator, group filter and agent, with the example that ships."""
+"""A user's own estimator, group filter and agent, with the example that ships; its reward is held to
+more in rollout/test_reward.py."""
 
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,24 @@ from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.custom_code import CustomCodeError, load_function
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.custom import check_custom_code, load_estimator, load_group_filter, load_reward
+from sweyard_trainer.custom import check_custom_code, load_estimator, load_group_filter
 from sweyard_trainer.learner.batches import build_attempts
+from sweyard_trainer.rollout.reward import load_reward
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "custom"
 MODULE = """
-import math
 NUMBER = 3
 def takes_nothing(): return 0.0
-def infinite(task, attempt): return math.inf
-def forgetful(task, attempt): return {}[task.id]
 def too_few(groups): return groups[1:]
+def transposed(groups): return [rewards[None] for rewards in groups]
+def whole(groups): return 0.0
+def of_text(groups): return ["ab" for rewards in groups]
+def forgetful(groups): return {}["mean"]
+def leaving(groups): exit(0)
 def not_finite(groups): return [rewards / rewards for rewards in groups]
+def enormous(groups): return [rewards * 1e300 for rewards in groups]
+def lists(groups): return [(rewards - 1).tolist() for rewards in groups]
+def no_answer(group): return None
 async def patient(task, attempt): return 0.0
 """
 TASK = Task.model_construct(id="t", problem_statement="mend it")
@@ -77,21 +85,10 @@ def test_a_run_without_custom_code_passes(make_spec: Any) -> None:
     check_custom_code(make_spec())
 
 
-def test_the_examples_reward_halves_long_patches(make_trajectory: Any) -> None:
+async def test_the_examples_reward_halves_long_patches(make_trajectory: Any) -> None:
     reward = load_reward(Reward(function="swe_custom:short_patches"))
-    attempt = make_trajectory(1)
-    assert reward(TASK, attempt).reward == 1
-    long = type(attempt)(**{name: getattr(attempt, name) for name in attempt.__slots__} | {"patch": "+\n" * 41})
-    assert reward(TASK, long).reward == 0.5
-    assert load_reward(Reward())(TASK, attempt) is attempt
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"), [("infinite", "returned inf"), ("forgetful", "failed on task 't' by KeyError: 't'")]
-)
-def test_a_reward_that_is_none_is_the_users_fault(make_trajectory: Any, name: str, sentence: str) -> None:
-    with pytest.raises(CustomCodeError, match=f"^reward.function: 'users_code:{name}' {sentence}"):
-        load_reward(Reward(function=f"users_code:{name}"))(TASK, make_trajectory(1))
+    assert (await reward(TASK, make_trajectory(1))).reward == 1
+    assert (await reward(TASK, replace(make_trajectory(1), patch="+\n" * 41))).reward == 0.5
 
 
 def test_the_examples_estimator_gives_the_advantages(make_trajectory: Any) -> None:
@@ -105,14 +102,37 @@ def test_the_examples_estimator_gives_the_advantages(make_trajectory: Any) -> No
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("too_few", "one advantage for each reward"), ("not_finite", "not finite")],
-    ids=["shape", "finite"],
+    [
+        pytest.param("too_few", r"shapes \[\[2\]\] for rewards of \[\[2\], \[2\]\]; it must return one", id="group"),
+        pytest.param("transposed", r"shapes \[\[1, 2\], \[1, 2\]\] for rewards of \[\[2\], \[2\]\]", id="shape"),
+        pytest.param("whole", "failed by TypeError: 'float' object is not iterable", id="number"),
+        pytest.param("of_text", "failed by (TypeError|ValueError)", id="text"),
+        pytest.param("forgetful", "failed by KeyError: 'mean'", id="raises"),
+        pytest.param("leaving", "failed by SystemExit: 0", id="exits"),
+        pytest.param("not_finite", "returned an advantage that is not a number from -1e", id="not-a-number"),
+        pytest.param("enormous", "returned an advantage that is not a number from -1e", id="huge"),
+    ],
 )
 def test_an_estimators_answer_is_checked(name: str, sentence: str) -> None:
     estimate = load_estimator(Algorithm(estimator="custom", estimator_function=f"users_code:{name}"))
     assert estimate is not None
-    with pytest.raises(CustomCodeError, match=sentence):
+    with pytest.raises(CustomCodeError, match=f"^algorithm.estimatorFunction: 'users_code:{name}' {sentence}"):
         estimate([torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])])
+
+
+def test_advantages_may_be_anything_that_is_a_tensor_to_torch() -> None:
+    estimate = load_estimator(Algorithm(estimator="custom", estimator_function="users_code:lists"))
+    assert estimate is not None
+    assert [own.tolist() for own in estimate([torch.tensor([1.0, 2.0])])] == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("no_answer", "returned None; it must return True"), ("forgetful", "failed by KeyError")]
+)
+def test_a_filters_answer_is_checked(make_trajectory: Any, name: str, sentence: str) -> None:
+    keep = load_group_filter(Algorithm(group_filter=f"users_code:{name}"))
+    with pytest.raises(CustomCodeError, match=f"^algorithm.groupFilter: 'users_code:{name}' {sentence}"):
+        keep([[make_trajectory(1)]])
 
 
 def test_the_examples_filter_leaves_out_groups_cut_short(make_trajectory: Any) -> None:

@@ -1,6 +1,7 @@
 """The vLLM client against scripted servers; the real one is in test_vllm_server.py."""
 
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -28,6 +29,10 @@ GOOD: dict[str, Any] = {
 }
 
 
+def sampled(*logprobs: float | None) -> dict[str, Any]:
+    return {"logprobs": {"token_logprobs": list(logprobs)}}
+
+
 class ScriptedServer:
     """Answers /v1/completions by `choices`, one after the other, the last one for ever."""
 
@@ -35,6 +40,7 @@ class ScriptedServer:
         self.answers = list(answers)
         self.version = version
         self.version_after_reply = ""
+        self.models = ["policy"]
         self.requests: list[dict[str, Any]] = []
 
     def app(self) -> Starlette:
@@ -46,10 +52,12 @@ class ScriptedServer:
                 return JSONResponse({"error": "status"}, answer)
             if isinstance(answer, list):
                 return StreamingResponse(events(answer), media_type="text/event-stream")
-            return JSONResponse({"choices": [answer]})
+            if isinstance(answer, bytes):
+                return Response(answer, media_type="application/json")
+            return Response(json.dumps({"choices": [answer]}), media_type="application/json")  # NaN too
 
         async def models(request: Request) -> Response:
-            return JSONResponse({"data": [{"id": "policy"}]})
+            return JSONResponse({"data": [{"id": name} for name in self.models]})
 
         async def weights(request: Request) -> Response:
             return JSONResponse({"weight_version": self.version})
@@ -155,15 +163,44 @@ async def test_the_experts_that_a_server_took_come_back_from_where_they_were_unk
         pytest.param({"token_ids": None, "logprobs": None}, "token_ids and no choices", id="neither"),
         pytest.param({"token_ids": [7]}, "1 ids and 2 logprobs", id="lengths differ"),
         pytest.param({"prompt_token_ids": [1, 2]}, "another prompt", id="prompt changed on the way"),
+        pytest.param({"token_ids": [7, 9]}, "token 9, which is none of the model's 9: .* model.name", id="other model"),
+        pytest.param({"token_ids": [7, -1]}, "token -1, which is none", id="negative id"),
+        pytest.param({"token_ids": [7, "8"]}, "token '8', which is none", id="id of text"),
+        pytest.param(sampled(-0.5, math.nan), "token 8 nan for its logprob", id="logprob not a number"),
+        pytest.param(sampled(-0.5, None), "token 8 None for its logprob", id="logprob missing"),
+        pytest.param(sampled(-math.inf, -0.5), "token 7 -inf for its logprob", id="logprob of the impossible"),
+        pytest.param(sampled(4.5, -0.5), "token 7 4.5 .* --logprobs-mode processed_logprobs", id="logits"),
+        pytest.param(
+            {"token_ids": [7] * 6, **sampled(*[-0.5] * 6)}, "6 tokens where at most 5 were asked for", id="too many"
+        ),
+        pytest.param({"routed_experts": "bm8gbnB5"}, "routed_experts that cannot be read", id="experts unreadable"),
     ],
 )
 async def test_a_server_that_cannot_be_trained_from_is_refused(change: dict[str, Any], words: str) -> None:
-    async with client_of(ScriptedServer({**GOOD, **change})) as engine:
+    async with client_of(ScriptedServer({**GOOD, **change}), vocabulary_size=9) as engine:
         with pytest.raises(EngineUnfitError, match=words):
             await complete(engine)
     async with client_of(ScriptedServer(WITHOUT_IDS)) as engine:
         with pytest.raises(EngineUnfitError, match=r"token_ids.*inference\.retokenizeReplies allows"):
             await engine.check()
+
+
+async def test_a_server_of_something_else_is_refused_at_once() -> None:
+    async with client_of(ScriptedServer(b'{"hello": "world"}')) as engine:
+        with pytest.raises(EngineUnfitError, match=r"without choices .*hello.* must be a vLLM server"):
+            await engine.check()
+    server = ScriptedServer(GOOD)
+    server.models = []
+    async with client_of(server) as engine:
+        with pytest.raises(EngineUnfitError, match="names no model"):
+            await engine.check()
+
+
+async def test_a_stream_is_held_against_what_was_asked_for_as_a_whole() -> None:
+    server = ScriptedServer([chunk(number, prompt_token_ids=PROMPT) for number in range(6)])
+    async with client_of(server) as engine:
+        with pytest.raises(EngineUnfitError, match="1 tokens where at most 0 were asked for"):
+            await heard(engine)
 
 
 WITHOUT_IDS = {name: value for name, value in GOOD.items() if name not in {"token_ids", "prompt_token_ids"}}
@@ -180,6 +217,9 @@ async def test_where_it_is_allowed_text_without_ids_is_tokenised_and_its_logprob
         completion = await complete(engine)
     assert (completion.token_ids, completion.finish_reason.value) == (ids, finish)
     assert np.isnan(completion.logprobs).tolist() == [True] * len(ids)
+    async with client_of(ScriptedServer({"finish_reason": finish}), encode=encode) as engine:
+        with pytest.raises(EngineUnfitError, match=r"neither choices\[0\].token_ids nor choices\[0\].text"):
+            await complete(engine)
 
 
 async def test_ids_that_are_there_are_taken_also_where_text_is_allowed() -> None:
@@ -202,9 +242,15 @@ async def test_a_paused_server_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [pytest.param(503, "gave no answer", id="paused"), pytest.param(400, "answered 400", id="bad")]
+    ("answer", "words"),
+    [
+        pytest.param(503, "gave no answer", id="paused"),
+        pytest.param(400, "answered 400", id="bad"),
+        pytest.param(b'{"choices"', "is no JSON object", id="cut JSON"),
+        pytest.param(b"[]", "is no JSON object", id="other JSON"),
+    ],
 )
-async def test_no_answer_is_infrastructure_within_the_deadline(answer: int, words: str) -> None:
+async def test_no_answer_is_infrastructure_within_the_deadline(answer: int | bytes, words: str) -> None:
     async with client_of(ScriptedServer(answer), deadline_seconds=0.8) as engine:
         with pytest.raises(EngineError, match=words):
             await complete(engine)

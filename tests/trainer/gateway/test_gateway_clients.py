@@ -2,25 +2,25 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 from tests.serving import serving
-from tests.trainer.gateway.conftest import make_tokenizer
+from tests.trainer.gateway.conftest import CHATML, make_tokenizer
 from tests.trainer.gateway.tool_templates import HERMES
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, ToolSession
 from sweyard_sandbox.agents.tools.offered import function, offer
-from sweyard_trainer.engine.engine import EngineError
+from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.engine.fake import FakeEngine, fake_logprob
 from sweyard_trainer.gateway.admin_app import admin_app
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, HttpSession, InProcessGateway
 from sweyard_trainer.gateway.gateway import Gateway, Limits, SessionUnknownError, call_seed
 from sweyard_trainer.gateway.public_app import public_app
-from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.rendering import ChatRenderer, TemplateUnfitError
 
 LIMITS = Limits(max_prompt_tokens=300, max_response_tokens=400, max_tokens_per_turn=60)
 USER = Message("user", "hello world")
@@ -95,6 +95,24 @@ async def test_an_agent_of_native_calls_reads_them_as_they_were_sampled(kind: st
     assert (first.content, first.finish_reason) == (said, FinishReason.STOP)
     assert '"name": "look", "description": "See.", "parameters"' in renderer.text(engine.prompts[0])
     assert (len(record.segments), record.num_forks) == (1, 0)
+
+
+def unfit(prompt: Sequence[int], seed: int) -> list[int]:
+    raise EngineUnfitError("no logprobs")
+
+
+@pytest.mark.parametrize("kind", ["in-process", "http"])
+async def test_what_every_call_would_meet_is_told_as_what_it_is(kind: str) -> None:
+    refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    gateway = Gateway(ChatRenderer(make_tokenizer(refusing + CHATML)), LIMITS)
+    async with connected(kind, gateway, FakeEngine(unfit)) as client:
+        await client.use_weights(0)
+        session = await client.open_session("a", temperature=1.0, seed=0)
+        with pytest.raises(TemplateUnfitError, match="no system"):
+            await session.chat([Message("system", "be kind"), USER])
+        with pytest.raises(EngineUnfitError, match="no logprobs"):
+            await session.chat([USER])
+        assert (await client.finish_session("a")).failure == "no logprobs"
 
 
 async def test_the_prefix_cache_is_salted_with_version_and_lineage(client: GatewayClient, engine: FakeEngine) -> None:

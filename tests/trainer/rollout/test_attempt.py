@@ -13,6 +13,7 @@ from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineUnfitError
+from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
@@ -105,17 +106,20 @@ def test_an_attempt_waits_to_begin_while_no_engine_serves_and_is_never_scored_fo
     assert not bench.sessions.open
 
 
-async def test_an_engine_that_cannot_be_trained_from_ends_the_run(
-    make_bench: Callable[..., Any], plan: AttemptPlan
+@pytest.mark.parametrize(
+    "error", [EngineUnfitError("no ids"), TemplateUnfitError("no system"), CustomCodeError("no turn")], ids=repr
+)
+async def test_what_would_meet_every_attempt_ends_the_run(
+    make_bench: Callable[..., Any], plan: AttemptPlan, error: Exception
 ) -> None:
-    bench = make_bench(EngineUnfitError("no ids"))
-    with pytest.raises(EngineUnfitError, match="no ids"):
+    bench = make_bench(error)
+    with pytest.raises(type(error), match=str(error)):
         await run_attempt(plan, bench.workbench, RULES, "n")
     assert not bench.runtime.sandboxes[0].open
 
 
 async def test_a_users_reward_that_fails_ends_the_run(make_bench: Callable[..., Any], plan: AttemptPlan) -> None:
-    def reward(task: Task, attempt: Trajectory) -> Trajectory:
+    async def reward(task: Task, attempt: Trajectory) -> Trajectory:
         raise CustomCodeError("no reward")
 
     bench = make_bench(AgentEnd.FINISHED)

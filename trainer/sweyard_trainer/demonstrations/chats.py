@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, get_args
 
-from jinja2 import TemplateError
-
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Role
 from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.gateway.conversation import Conversation
-from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.rendering import ChatRenderer, TemplateUnfitError
 from sweyard_trainer.trajectory import Segment
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -48,8 +46,8 @@ def chat_segment(messages: Sequence[Message], renderer: ChatRenderer, max_tokens
             if message.role == "assistant":
                 conversation.close(conversation.open(history), _as_sampled(message, number, renderer))
             history.append(message)
-    except TemplateError as error:
-        raise UnmaskableError(f"is refused by the model's chat template: {error}") from error
+    except TemplateUnfitError as error:
+        raise UnmaskableError(f"does not fit: {error}") from error
     (segment,) = conversation.segments()
     demand_length(segment, max_tokens)
     return segment

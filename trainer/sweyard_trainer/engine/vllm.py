@@ -2,9 +2,9 @@
 
 import asyncio
 import functools
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import aiohttp
@@ -12,8 +12,8 @@ import aiohttp
 from sweyard_api.engine_command import ADAPTER_NAME
 from sweyard_sandbox.agents.protocol import FinishReason
 from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError, OnTokens
-from sweyard_trainer.engine.routing import decode_routing
-from sweyard_trainer.engine.vllm_stream import Told, chunks
+from sweyard_trainer.engine.vllm_reply import Asked, Encode
+from sweyard_trainer.engine.vllm_stream import Told, chunks, json_object
 
 T = TypeVar("T")
 
@@ -22,11 +22,6 @@ RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 RETRY_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 3.0
 """Of an idle connection; vLLM left to itself closes one after 5 s, and a request that meets that is lost."""
-REMEDY = "start vLLM with --logprobs-mode processed_logprobs and let nothing between strip response fields"
-ALLOW_TEXT = "for an external engine inference.retokenizeReplies allows to train on its text instead"
-
-Encode = Callable[[str], Sequence[int]]
-"""Text of a reply to ids, without a stop token."""
 
 
 class VllmEngine:
@@ -41,13 +36,16 @@ class VllmEngine:
         fixed_weights: bool = False,
         encode: Encode | None = None,
         streams: bool = True,
+        vocabulary_size: int | None = None,
     ) -> None:
         """With `fixed_weights` it has version 0 for ever and is not asked. `encode` is for text without ids. Servers
-        that are to tell which experts a token took do so of whole replies alone, so those must not be streamed."""
+        that are to tell which experts a token took do so of whole replies alone, so those must not be streamed. Ids of
+        `vocabulary_size` and above are refused."""
         self._url = url.rstrip("/")
         self._fixed_weights = fixed_weights
         self._encode = encode
         self._streams = streams and encode is None
+        self._vocabulary_size = vocabulary_size
         self._model: str | None = None
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -99,9 +97,11 @@ class VllmEngine:
             await self._send(functools.partial(self._stream, body, told, on_tokens), "/v1/completions")
             return told.completion()
         reply, version = await self._send(functools.partial(self._sample, body), "/v1/completions")
-        if self._encode is not None and reply["choices"][0].get("token_ids") is None:
-            return retokenized(reply, version, self._encode, stop_token_ids)
-        return parse_completion(reply, prompt_ids, version, self._url, routing_from)
+        asked = self._asked(body, routing_from)
+        choice = asked.choice(reply)
+        if self._encode is not None and choice.get("token_ids") is None:
+            return asked.retokenized(choice, version, self._encode, stop_token_ids)
+        return asked.completion(reply, version)
 
     async def close(self) -> None:
         if self._http is not None:
@@ -111,9 +111,16 @@ class VllmEngine:
     async def _served_model(self) -> str:
         if self._model is None:
             reply = await self._send(functools.partial(self._get, "/v1/models"), "/v1/models")
-            served = [str(model["id"]) for model in reply["data"]]
+            served = [str(model.get("id")) for model in reply.get("data") or ()]
+            if not served:
+                raise EngineUnfitError(
+                    f"{self._url}/v1/models names no model ({str(reply)[:200]}): start vLLM with one"
+                )
             self._model = ADAPTER_NAME if ADAPTER_NAME in served else served[0]
         return self._model
+
+    def _asked(self, body: dict[str, Any], routing_from: int = 0) -> Asked:
+        return Asked(self._url, body["prompt"], body["max_tokens"], routing_from, self._vocabulary_size)
 
     async def _send(self, request: Callable[[float], Awaitable[T]], path: str) -> T:
         """One request, tried again while the server is paused, starting or gone, until the deadline.
@@ -157,22 +164,23 @@ class VllmEngine:
         if told.token_ids and version != told.weight_version:
             raise EngineError(f"{self._url} changed its weights, or was started again, in the midst of a reply")
         told.weight_version = version
-        asked = told.rest_of(body)
-        if asked["max_tokens"] == 0:
+        rest = told.rest_of(body)
+        if rest["max_tokens"] == 0:
             told.finish_reason = FinishReason.LENGTH
             return
         is_first = True
-        async with self._request("POST", "/v1/completions", asked, seconds) as response:
+        async with self._request("POST", "/v1/completions", rest, seconds) as response:
             async for chunk in chunks(response):
                 if "choices" not in chunk:
                     raise _NoAnswerError(None, str(chunk)[:500])
                 if is_first and await self._version_now(seconds) != version:
                     raise _NoAnswerError(None, "its weights changed during the request")
                 is_first = False
-                piece = parse_completion(chunk, asked["prompt"], version, self._url)
+                asked = replace(self._asked(rest), max_tokens=body["max_tokens"] - len(told.token_ids))
+                piece = asked.completion(chunk, version)
                 told.add(piece)
                 on_tokens(piece.token_ids)
-                if chunk["choices"][0].get("finish_reason"):
+                if asked.choice(chunk).get("finish_reason"):
                     told.finish_reason = piece.finish_reason
         if told.finish_reason is None:
             raise _NoAnswerError(None, "the reply broke off")
@@ -188,10 +196,9 @@ class VllmEngine:
         return await self._once("GET", path, None, seconds)
 
     async def _once(self, method: str, path: str, body: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
-        """JSON of a 200. Raises _NoAnswerError."""
+        """The JSON object of a 200. Raises _NoAnswerError."""
         async with self._request(method, path, body, seconds) as response:
-            reply: dict[str, Any] = await response.json()
-            return reply
+            return json_object(await response.read())
 
     @asynccontextmanager
     async def _request(
@@ -218,37 +225,3 @@ class _NoAnswerError(Exception):
         super().__init__(problem)
         self.status = status
         self.problem = problem
-
-
-def retokenized(reply: dict[str, Any], version: int, encode: Encode, stop_token_ids: Sequence[int]) -> Completion:
-    """A reply of which only the text is known: ids that may not be those sampled, with logprobs that are no numbers."""
-    choice = reply["choices"][0]
-    stopped = choice.get("finish_reason") == "stop"
-    ids = (*encode(choice["text"]), *(stop_token_ids[:1] if stopped else ()))
-    return Completion(ids, (math.nan,) * len(ids), version, FinishReason.STOP if stopped else FinishReason.LENGTH)
-
-
-def parse_completion(
-    reply: dict[str, Any], prompt_ids: Sequence[int], version: int, url: str, routing_from: int = 0
-) -> Completion:
-    """Read one /v1/completions reply. Raises EngineUnfitError when what training needs is missing from it."""
-    choice = reply["choices"][0]
-    token_ids = choice.get("token_ids")
-    logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
-    fields = {"choices[0].token_ids": token_ids, "choices[0].logprobs.token_logprobs": logprobs}
-    missing = [name for name, value in fields.items() if value is None]
-    if token_ids is None or logprobs is None:
-        raise EngineUnfitError(
-            f"{url} returns no {' and no '.join(missing)}, so nothing can be trained; {REMEDY}; {ALLOW_TEXT}"
-        )
-    echoed = choice.get("prompt_token_ids")
-    if echoed is not None and list(echoed) != list(prompt_ids):
-        raise EngineUnfitError(f"{url} saw another prompt than it was sent ({len(echoed)} ids, {len(prompt_ids)} sent)")
-    if len(token_ids) != len(logprobs):
-        raise EngineUnfitError(f"{url} returned {len(token_ids)} ids and {len(logprobs)} logprobs; {REMEDY}")
-    sent = choice.get("routed_experts")
-    routing = None if sent is None else decode_routing(sent)
-    if routing is not None and len(routing) != (unrouted := len(prompt_ids) + len(token_ids) - 1 - routing_from):
-        raise EngineUnfitError(f"{url} returned the experts of {len(routing)} tokens instead of {unrouted}")
-    finish = FinishReason.STOP if choice.get("finish_reason") == "stop" else FinishReason.LENGTH
-    return Completion(tuple(token_ids), tuple(float(value) for value in logprobs), version, finish, routing)

@@ -40,7 +40,7 @@ class Told:
 
 
 async def chunks(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a stream of server-sent events, until its end mark."""
+    """The objects of a stream of server-sent events, until its end mark. Raises ClientPayloadError."""
     rest = b""
     async for data in response.content.iter_any():
         *whole, rest = (rest + data).split(b"\n\n")
@@ -48,5 +48,15 @@ async def chunks(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, An
             text = event.strip().removeprefix(_DATA)
             if text == _END:
                 return
-            chunk: dict[str, Any] = json.loads(text)
-            yield chunk
+            yield json_object(text)
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Raises ClientPayloadError for anything else, as for what the connection spoiled."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise aiohttp.ClientPayloadError(f"{data[:200]!r} is no JSON object")
+    return value

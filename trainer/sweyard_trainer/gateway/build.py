@@ -1,5 +1,6 @@
 """A gateway, and clients of the engines that are servers, as a run's config asks for them."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,4 +41,5 @@ def engine_for(spec: TrainingRunSpec, url: str, api_key: str | None, model: Path
         fixed_weights=inference.fixed_weights,
         encode=encode,
         streams=not spec.trainer.replay_routing,
+        vocabulary_size=json.loads((model / "config.json").read_text(encoding="utf-8")).get("vocab_size"),
     )

@@ -12,11 +12,14 @@ from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, FinishReason,
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
 from sweyard_trainer.gateway.gateway import Gateway, SessionRecord, SessionUnknownError
+from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.gateway.sandbox_doors import SandboxDoors
 from sweyard_trainer.gateway.wire import decode_record
 
 KEEP_ALIVE_SECONDS = 15.0
 """Of an idle connection; far less than the gateway's own patience, since calls are never sent twice."""
+UNFIT = {"engine_unfit": EngineUnfitError, "template_unfit": TemplateUnfitError}
+"""Codes of answers that every call would have."""
 ADMIN_SECONDS = 600.0
 """For an answer of the admin port, which asks engines before it gives one."""
 
@@ -119,8 +122,8 @@ class HttpSession:
         status, reply = await _call(self.http, "POST", f"{self.url}/v1/chat/completions", body, headers)
         if status == 401:
             raise SessionUnknownError(_message(reply))
-        if reply.get("error", {}).get("code") == "engine_unfit":
-            raise EngineUnfitError(_message(reply))
+        if (unfit := UNFIT.get(reply.get("error", {}).get("code"))) is not None:
+            raise unfit(_message(reply))
         if status != 200:
             raise EngineError(_message(reply))
         sampled = reply["choices"][0]["sampled"]

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.engine.engine import Completion, Engine, EngineError, OnTokens
+from sweyard_trainer.engine.engine import Completion, Engine, EngineError, EngineUnfitError, OnTokens
 from sweyard_trainer.gateway.conversation import Conversation, Opening
 from sweyard_trainer.gateway.engine_set import EngineSet, confirming
 from sweyard_trainer.gateway.rendering import ChatRenderer
@@ -208,7 +208,7 @@ class Gateway:
     ) -> Answer:
         """Reply to `messages`; `tools` is the JSON text of those that are offered, `schemas` of their parameters.
 
-        Raises EngineError, EngineUnfitError, SessionUnknownError, SessionSpentError, NoToolsError.
+        Raises EngineError, EngineUnfitError, TemplateUnfitError, SessionUnknownError, SessionSpentError, NoToolsError.
         """
         session = self._session(session_id)
         form = self._call_form() if tools else None
@@ -222,8 +222,8 @@ class Gateway:
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
         try:
             completion = await self._sample(session, opening, room, self._telling(listener, form))
-        except EngineError as error:
-            session.failure = error.message
+        except (EngineError, EngineUnfitError) as error:
+            session.failure = error.message if isinstance(error, EngineError) else str(error)
             raise
         session.failure = ""
         reply = session.conversation.close(opening, completion)

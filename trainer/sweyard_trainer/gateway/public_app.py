@@ -24,6 +24,7 @@ from sweyard_trainer.gateway.anthropic import Anthropic
 from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, Dialect, Events, ReturnedReply
 from sweyard_trainer.gateway.gateway import Answer, Gateway, NoToolsError, SessionSpentError, SessionUnknownError
 from sweyard_trainer.gateway.openai import OpenAi
+from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.gateway.responses import Responses
 
 KEEPALIVE_SECONDS = 10.0
@@ -32,6 +33,7 @@ STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (SessionUnknownError, 401, "session_unknown"),
     (BadRequestError, 400, "bad_request"),
     (NoToolsError, 400, "no_tools"),
+    (TemplateUnfitError, 400, "template_unfit"),
     (SessionSpentError, 403, "session_spent"),
     (EngineUnfitError, 503, "engine_unfit"),
     (InfrastructureError, 503, "engine_unavailable"),

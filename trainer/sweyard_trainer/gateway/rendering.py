@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from sweyard_sandbox.agents.protocol import Message
@@ -21,6 +22,8 @@ PROBE_REPLY = "sweyard-probe-reply"
 
 PIECES = "  a word, isn't it .\n\n    x = 1 "
 """What tokenizers of words and those that tidy up tell otherwise than token by token."""
+
+OTHER_MODEL = "take one that was taught to chat (often called Instruct), or add a template to its directory"
 
 GENERAL_CLASSES = {"PreTrainedTokenizerFast", "TokenizersBackend"}
 """Names of the class that does what tokenizer.json says."""
@@ -60,8 +63,12 @@ class ChatRenderer:
 
     @classmethod
     def load(cls, directory: Path) -> "ChatRenderer":
-        """From a directory in HF layout. Raises TemplateUnfitError."""
-        return cls(load_tokenizer(directory))
+        """From a directory in HF layout. Raises TemplateUnfitError with a sentence that names it."""
+        tokenizer = load_tokenizer(directory)
+        try:
+            return cls(tokenizer)
+        except TemplateUnfitError as error:
+            raise TemplateUnfitError(f"model.name: of the model at {directory}, {error}; {OTHER_MODEL}") from error
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
@@ -79,7 +86,7 @@ class ChatRenderer:
         """
         probe = [Message("user", "?"), Message("assistant", PROBE_REPLY)]
         rendered = self._render([*probe, *messages], reply_follows=True)
-        text = rendered[rendered.rindex(PROBE_REPLY) + len(PROBE_REPLY) :]
+        text = _behind_probe(rendered)
         if not text.startswith(self._end_text):
             raise TemplateUnfitError(
                 f"the chat template ends an assistant message by {text[:20]!r}, not by its stop token"
@@ -102,19 +109,21 @@ class ChatRenderer:
     def _render(self, messages: Sequence[Message], *, reply_follows: bool, tools: str = "") -> str:
         conversation = [{"role": message.role, "content": message.content} for message in messages]
         offered = {"tools": json.loads(tools)} if tools else {}
-        text = self._tokenizer.apply_chat_template(
-            conversation, tokenize=False, add_generation_prompt=reply_follows, **offered
-        )
-        assert isinstance(text, str)
-        return text
+        return _templated(self._tokenizer, conversation, add_generation_prompt=reply_follows, **offered)
 
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Of a directory in HF layout; PyTorch is imported only for a tokenizer that has a class of its own."""
-    config = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    """Of a directory in HF layout; PyTorch is imported only for a tokenizer that has a class of its own.
+
+    Raises TemplateUnfitError where there is none.
+    """
+    settings = directory / "tokenizer_config.json"
+    if not settings.is_file():
+        raise TemplateUnfitError(f"model.name: the model at {directory} has no {settings.name}; {OTHER_MODEL}")
+    config = json.loads(settings.read_text(encoding="utf-8"))
     if config.get("tokenizer_class") in GENERAL_CLASSES:
         return cast(Tokenizer, PreTrainedTokenizerFast.from_pretrained(directory))
     from transformers import AutoTokenizer
@@ -128,12 +137,29 @@ def _tells_by_piece(tokenizer: Tokenizer) -> bool:
     return "".join(pieces) == tokenizer.decode(ids, skip_special_tokens=False) == PIECES
 
 
+def _templated(tokenizer: Tokenizer, conversation: list[dict[str, str]], **options: Any) -> str:
+    """The text of a conversation. Raises TemplateUnfitError where the template refuses it."""
+    try:
+        return str(tokenizer.apply_chat_template(conversation, tokenize=False, **options))
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in conversation)
+        raise TemplateUnfitError(f"the chat template refuses a conversation of {roles}: {error}") from error
+
+
 def _end_of_turn_id(tokenizer: Tokenizer) -> int:
     """The token that the template puts behind an assistant message; must be one special token of the tokenizer."""
+    if not tokenizer.chat_template:
+        raise TemplateUnfitError("the tokenizer has no chat template")
     conversation = [{"role": "user", "content": "?"}, {"role": "assistant", "content": PROBE_REPLY}]
-    text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=False)
-    tail = text[text.rindex(PROBE_REPLY) + len(PROBE_REPLY) :].strip()
+    tail = _behind_probe(_templated(tokenizer, conversation, add_generation_prompt=False)).strip()
     ids = tokenizer.encode(tail, add_special_tokens=False) if tail else []
     if len(ids) != 1:
         raise TemplateUnfitError(f"the chat template ends an assistant message by {tail!r}, which is not one token")
     return ids[0]
+
+
+def _behind_probe(rendered: str) -> str:
+    _, found, text = rendered.rpartition(PROBE_REPLY)
+    if not found:
+        raise TemplateUnfitError("the chat template leaves out what the assistant said")
+    return text

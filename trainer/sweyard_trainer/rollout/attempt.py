@@ -21,8 +21,10 @@ from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.gateway.client import GatewayClient
 from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.rollout.observed import Timings, observed
 from sweyard_trainer.rollout.plan import AttemptPlan
+from sweyard_trainer.rollout.reward import Rewarded, as_configured
 from sweyard_trainer.rollout.traces import Trace, no_trace
 from sweyard_trainer.trajectory import Trajectory
 
@@ -55,7 +57,7 @@ class AttemptRules:
     reward_unsolved: float
     engine_deadline_seconds: float = 0.0
     """How long an attempt waits to begin while no engine serves."""
-    reward: Callable[[Task, Trajectory], Trajectory] = lambda task, attempt: attempt
+    reward: Rewarded = as_configured
     """Gives an attempt that was scored the user's own reward."""
 
 
@@ -93,13 +95,13 @@ class Work:
 async def run_attempt(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str) -> Trajectory:
     """The whole attempt. `nonce` makes its gateway sessions unique over restarts.
 
-    Raises EngineUnfitError and CustomCodeError alone: they would meet every attempt.
+    Raises EngineUnfitError, TemplateUnfitError and CustomCodeError alone: they would meet every attempt.
     """
     began = time.monotonic()
     timings = Timings()
     try:
         trajectory = await _attempt(plan, bench, rules, nonce, timings)
-    except (EngineUnfitError, CustomCodeError):
+    except (EngineUnfitError, TemplateUnfitError, CustomCodeError):
         raise
     except Exception as error:  # a bug of ours must cost one attempt, not the step, and must never be scored
         logger.exception("attempt %s failed by a bug", plan.attempt_id)
@@ -119,7 +121,7 @@ async def _attempt(
         return masked(plan, Outcome.ENV_INFRA, str(error))
     outcome = Outcome.AGENT_ERROR if work.end is None else OUTCOME_OF_END.get(work.end)
     if outcome is Outcome.AGENT_ERROR:
-        return rules.reward(plan.task, _trajectory(plan, work, outcome, rules.reward_unsolved, None))
+        return await rules.reward(plan.task, _trajectory(plan, work, outcome, rules.reward_unsolved, None))
     try:
         grade = await _retried(rules.infra_retries, lambda retry: _grade(plan.task, work.patch, bench, rules, timings))
     except InfrastructureError as error:
@@ -127,7 +129,7 @@ async def _attempt(
     solved = outcome is None and (grade.strict if rules.strict else grade.official)
     outcome = outcome or (Outcome.SOLVED if solved else Outcome.UNSOLVED)
     reward = rules.reward_solved if solved else rules.reward_unsolved
-    return rules.reward(plan.task, _trajectory(plan, work, outcome, reward, grade))
+    return await rules.reward(plan.task, _trajectory(plan, work, outcome, reward, grade))
 
 
 async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce: str, timings: Timings) -> Work:

@@ -14,13 +14,13 @@ from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.custom import load_reward
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.gateway.build import engine_for, gateway_for, renderer_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
+from sweyard_trainer.rollout.reward import load_reward
 from sweyard_trainer.rollout.rules import step_deadline_seconds
 from sweyard_trainer.rollout.traces import Tracer, no_trace
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
