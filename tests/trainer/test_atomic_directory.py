@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sweyard_trainer.atomic_directory import atomic_directory, is_complete
+from sweyard_trainer.atomic_directory import atomic_directory, is_complete, remove_abandoned
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -24,3 +24,13 @@ def test_of_two_writers_the_first_to_finish_wins(tmp_path: Path) -> None:
     assert is_complete(target)
     assert (target / "by").read_text() == "fast"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    left = ("1.0123abcd.partial", "1.89ab.partial")
+    others = ("1", "10", "10.0123abcd.partial", "1.partial", "1.0123abcd")
+    for name in (*left, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").touch()
+    remove_abandoned(tmp_path / "1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)

@@ -5,6 +5,7 @@ COMPLETE; one that lacks the file is rubbish, whoever left it. Removal takes COM
 """
 
 import errno
+import glob
 import os
 import shutil
 import uuid
@@ -93,6 +94,12 @@ def remove_directory(directory: Path) -> None:
     """Remove it in an order that never leaves half of it looking whole."""
     (directory / COMPLETE).unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_abandoned(target: Path) -> None:
+    """What writers of `target` left when they were killed; for a target of which there is one writer at a time."""
+    for partial in target.parent.glob(f"{glob.escape(target.name)}.*{PARTIAL_SUFFIX}"):
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _fsync(path: Path) -> None:

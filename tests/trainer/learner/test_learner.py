@@ -248,6 +248,7 @@ async def test_the_last_two_versions_of_the_weights_are_kept(make_spec, storage)
         for version in range(4):
             await learner.save_weights(version)
         assert sorted(path.name for path in (storage / "weights").iterdir()) == ["2", "3"]
+        (storage / "weights" / "2.0123abcd.partial").mkdir()  # by a life that was killed
         await learner.save_weights(2)  # gone back to a checkpoint: version 3 was of another life
         assert sorted(path.name for path in (storage / "weights").iterdir()) == ["2"]
 

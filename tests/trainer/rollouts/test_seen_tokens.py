@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sweyard_trainer.rollouts.files import find_files, step_label
+from sweyard_trainer.rollouts.reading import RolloutFormatError
 from sweyard_trainer.rollouts.seen_tokens import SeenTokens, drop_seen, read_seen, write_seen
 
 LABEL = step_label(3)
@@ -24,6 +25,16 @@ def test_what_was_seen_of_an_attempt_is_found_among_many(tmp_path: Path) -> None
     }
     assert found[2].entropies.tolist() == pytest.approx([9.7])
     assert find_files(tmp_path) == {}, "it is no rollout file"
+
+
+def test_a_bit_that_has_turned_is_told(tmp_path: Path) -> None:
+    write_seen(tmp_path, LABEL, [seen("3/t/0", 0, *np.random.default_rng(0).normal(size=500))])
+    (file,) = tmp_path.rglob("*.parquet")
+    data = bytearray(file.read_bytes())
+    data[200] ^= 0x40
+    file.write_bytes(data)
+    with pytest.raises(RolloutFormatError, match="damaged"):
+        read_seen(tmp_path, LABEL, "3/t/0")
 
 
 def test_nothing_is_known_of_what_was_not_trained_or_will_be_again(tmp_path: Path) -> None:

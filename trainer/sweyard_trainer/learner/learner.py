@@ -8,16 +8,12 @@ micro-batches and accumulation cannot change the result.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sweyard_api.engine_command import engine_takes_adapters
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_trainer.algorithm.kl import kl_estimate
-from sweyard_trainer.atomic_directory import atomic_directory, remove_directory
+from sweyard_trainer.atomic_directory import atomic_directory, remove_abandoned, remove_directory
 from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.newest import load_newest
 from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_errors
@@ -25,19 +21,8 @@ from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.custom import load_group_filter
 from sweyard_trainer.errors import NothingToTrainError
-from sweyard_trainer.learner.batches import (
-    Attempt,
-    as_if_sampled_here,
-    build_attempts,
-    counts,
-    shaped_reward,
-    split_minibatches,
-    supervised_sequences,
-    to_sequence,
-    weigh,
-)
-from sweyard_trainer.learner.distribution import RankedBatch, reduce_figures
-from sweyard_trainer.learner.objective import Figures
+from sweyard_trainer.learner.batches import build_attempts, counts, split_minibatches, supervised_sequences, weigh
+from sweyard_trainer.learner.passes import Passes
 from sweyard_trainer.learner.ranks import RankGroup
 from sweyard_trainer.learner.schedule import Phase, phase_of
 from sweyard_trainer.learner.sequences import TrainingSequence
@@ -62,6 +47,7 @@ class Learner:
         self._storage = storage
         self._checkpoints = checkpoints
         self._ranks = ranks
+        self._passes = Passes(spec, ranks)
         self._phase: Phase | None = None
         self._updates = 0
         self._held: list[Trajectory] = []
@@ -85,8 +71,8 @@ class Learner:
         if not trained:
             raise NothingToTrainError("no sequence of the batch has a token to train")
         phase = await self._enter("sft")
-        batch = self._distribute(trained)
-        metrics = self._updated(batch, await self._on_batch("supervised_update", batch, phase), phase)
+        metrics = await self._passes.supervised_update(trained, phase.rate(self._updates))
+        self._updates += 1
         return metrics | _counts(trained) | {"updates": 1.0, "seconds": time.monotonic() - began}
 
     async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> StepMetrics:
@@ -108,10 +94,10 @@ class Learner:
             )
         refuse_unrouted(self._spec, groups)
         phase = await self._enter("rl")
-        attempts = build_attempts(groups, await self._rewards(groups), self._spec.algorithm)
+        attempts = build_attempts(groups, await self._passes.rewards(groups), self._spec.algorithm)
         if not attempts:
             raise NothingToTrainError("every attempt of the batch is masked by algorithm.maskOutcomes or has no token")
-        attempts = await self._with_logprobs(attempts)
+        attempts = await self._passes.with_logprobs(attempts)
         metrics: StepMetrics = {"loss": 0.0, "grad_norm": 0.0, "learning_rate": phase.rate(self._updates)}
         num_updates = 0
         for _ in range(self._spec.algorithm.epochs_per_batch):
@@ -119,7 +105,10 @@ class Learner:
             for part in split_minibatches(attempts, self._spec.algorithm.minibatches, seed):
                 sequences = weigh(part, self._spec.algorithm, self._spec.rollout.max_response_tokens)
                 if sequences:
-                    metrics = await self._policy_update(sequences, phase)
+                    metrics, seen = await self._passes.policy_update(sequences, phase.rate(self._updates))
+                    self._updates += 1
+                    for tokens in seen:
+                        self._seen.setdefault((tokens.attempt_id, tokens.segment), tokens)
                     refuse_other_policy(self._spec, metrics["engine_kl"])
                     num_updates += 1
         everything = [sequence for attempt in attempts for sequence in attempt.sequences]
@@ -229,71 +218,9 @@ class Learner:
         self._phase, self._updates = phase_of(name, self._spec), 0
         return self._phase
 
-    async def _policy_update(self, sequences: list[TrainingSequence], phase: Phase) -> StepMetrics:
-        batch = self._distribute(sequences)
-        figures, seen = zip(*await self._on_batch("policy_update", batch, phase), strict=True)
-        for sequence, (logprobs, entropies) in zip(sequences, batch.in_order(seen), strict=True):
-            before = logprobs if sequence.old_logprobs is None else sequence.old_logprobs
-            self._seen.setdefault(sequence.origin, SeenTokens(*sequence.origin, before, entropies))
-        return self._updated(batch, figures, phase)
-
-    async def _on_batch(self, method: str, batch: RankedBatch, phase: Phase) -> list[Any]:
-        return await self._ranks.call(method, [(own, phase.rate(self._updates)) for own in batch.per_rank])
-
-    def _updated(self, batch: RankedBatch, figures: Sequence[Figures], phase: Phase) -> StepMetrics:
-        rate = phase.rate(self._updates)
-        self._updates += 1
-        return reduce_figures(batch.distinct(figures)) | {"learning_rate": rate}
-
-    async def _rewards(self, groups: Sequence[Sequence[Trajectory]]) -> list[list[float]]:
-        """The trajectories' own, less what is taken off for length, and the KL penalty where that is the reward's."""
-        most, algorithm = self._spec.rollout.max_response_tokens, self._spec.algorithm
-        rewards = [[shaped_reward(trajectory, algorithm, most) for trajectory in group] for group in groups]
-        kl = algorithm.kl
-        if kl.coefficient == 0 or kl.placement != "reward":
-            return rewards
-        places = [
-            (g, i, segment)
-            for g, group in enumerate(groups)
-            for i, t in enumerate(group)
-            if counts(t, self._spec.algorithm)
-            for segment in t.segments
-            if segment.loss_mask[1:].any()
-        ]
-        sequences = [to_sequence(segment, groups[g][i].temperature) for g, i, segment in places]
-        policy, reference = await self._logprobs(sequences), await self._logprobs(sequences, of_reference=True)
-        for (g, i, _), own, other in zip(places, policy, reference, strict=True):
-            rewards[g][i] -= kl.coefficient * float(
-                kl_estimate(torch.from_numpy(own), torch.from_numpy(other), kl.estimator).sum()
-            )
-        return rewards
-
-    async def _with_logprobs(self, attempts: list[Attempt]) -> list[Attempt]:
-        """With the logprobs that later updates of this batch, or the KL term, are measured against."""
-        algorithm, retokenized = self._spec.algorithm, self._spec.inference.retokenize_replies
-        sequences = [sequence for attempt in attempts for sequence in attempt.sequences]
-        if retokenized or algorithm.epochs_per_batch * algorithm.minibatches > 1:
-            old = await self._logprobs(sequences)
-            sequences = [replace(sequence, old_logprobs=own) for sequence, own in zip(sequences, old, strict=True)]
-        if retokenized:
-            sequences = [as_if_sampled_here(sequence) for sequence in sequences]
-        if algorithm.kl.coefficient > 0:
-            reference = await self._logprobs(sequences, of_reference=True)
-            pairs = zip(sequences, reference, strict=True)
-            sequences = [replace(sequence, reference_logprobs=own) for sequence, own in pairs]
-        stream = iter(sequences)
-        return [replace(attempt, sequences=tuple(next(stream) for _ in attempt.sequences)) for attempt in attempts]
-
-    async def _logprobs(self, sequences: list[TrainingSequence], of_reference: bool = False) -> list[Any]:
-        batch = self._distribute(sequences)
-        return batch.in_order(await self._ranks.call("logprobs", [(own, of_reference) for own in batch.per_rank]))
-
-    def _distribute(self, sequences: list[TrainingSequence]) -> RankedBatch:
-        trainer = self._spec.trainer
-        return RankedBatch.of(sequences, self._ranks.size, trainer.tokens_per_microbatch, trainer.sequence_parallel)
-
     async def _write(self, method: str, target: Path) -> Path:
         remove_directory(target)  # left by an earlier attempt, perhaps from other weights
+        remove_abandoned(target)
         with atomic_directory(target) as partial:
             await self._on_all(method, partial)
         return target

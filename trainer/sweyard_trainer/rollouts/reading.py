@@ -137,10 +137,13 @@ def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.Re
 
 def _open_sealed(source: Path | IO[bytes], place: Path | str) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(source)
-    except pa.ArrowInvalid as error:
-        raise _damaged(place) from error
-    _refuse_other_version(place, file.schema_arrow)
+        file = pq.ParquetFile(source, page_checksum_verification=True)
+        schema = file.schema_arrow
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(place) from error
+    _refuse_other_version(place, schema)
     return file
 
 
@@ -148,10 +151,10 @@ def _read_row_group(path: Path | str, file: pq.ParquetFile, number: int, columns
     try:
         return file.read_row_group(number, list(columns)).select(list(columns))
     except (pa.ArrowInvalid, OSError) as error:
-        raise _damaged(path) from error
+        raise damaged(path) from error
 
 
-def _damaged(path: Path | str) -> RolloutFormatError:
+def damaged(path: Path | str) -> RolloutFormatError:
     return RolloutFormatError(
         f"{path} is no rollout file: it is damaged, or another program's; remove it to do without"
     )

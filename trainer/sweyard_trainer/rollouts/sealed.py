@@ -50,8 +50,10 @@ def _placed(row: pa.RecordBatch, place: tuple[int, int] | None) -> pa.RecordBatc
 
 
 def write_parquet(file: IO[bytes], rows: Iterable[pa.RecordBatch]) -> None:
-    """A row group is written when it is large enough, so that memory does not grow with the number of rows."""
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=DICTIONARY_COLUMNS) as writer:
+    """A row group is written when it is large enough, so that memory does not grow with the number of rows; each page
+    with a checksum, since a bit that has turned would be trained on."""
+    options = {"compression": "zstd", "use_dictionary": DICTIONARY_COLUMNS, "write_page_checksum": True}
+    with pq.ParquetWriter(file, SCHEMA, **options) as writer:
         for number, group in enumerate(_row_groups(rows)):
             writer.write_table(pa.Table.from_batches(group, SCHEMA))
             writer.add_key_value_metadata(trigram_metadata(number, group))

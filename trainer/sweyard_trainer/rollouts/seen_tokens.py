@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sweyard_trainer.rollouts.files import SEALED
+from sweyard_trainer.rollouts.reading import damaged
 from sweyard_trainer.rollouts.schema import required
 from sweyard_trainer.rollouts.surrogates import escape
 
@@ -54,7 +55,8 @@ def write_seen(rollouts: Path, label: str, seen: Sequence[SeenTokens]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".sealing")
     table = pa.Table.from_arrays(arrays, schema=SEEN_SCHEMA)
-    pq.write_table(table, partial, compression="zstd", use_dictionary=False, row_group_size=_ROWS_READ_TOGETHER)
+    options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(table, partial, row_group_size=_ROWS_READ_TOGETHER, **options)
     partial.replace(path)
 
 
@@ -64,11 +66,14 @@ def drop_seen(rollouts: Path, label: str) -> None:
 
 
 def read_seen(rollouts: Path, label: str, attempt_id: str) -> Mapping[int, SeenTokens]:
-    """Of one attempt, by segment; empty where nothing was trained, or recorded."""
+    """Of one attempt, by segment; empty where nothing was trained, or recorded. Raises RolloutFormatError."""
     path = _path(rollouts, label)
     if not path.exists():
         return {}
-    rows = pq.read_table(path, filters=[("attempt_id", "=", escape(attempt_id))])
+    try:
+        rows = pq.read_table(path, filters=[("attempt_id", "=", escape(attempt_id))], page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path) from error
     return {
         row["segment"].as_py(): SeenTokens(
             attempt_id, row["segment"].as_py(), *(np.array(row[name].values) for name in ("logprobs", "entropies"))
