@@ -1,8 +1,8 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
-`python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, chain, churn, kills,
-faults, lives, images, wave, swe-bench, qwen-code; by default all. All but the first seven and the
-last need Linux and root.
+`python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, lineage, chain, churn,
+kills, faults, lives, images, wave, swe-bench, qwen-code; by default all. All but the first eight and the last need
+Linux and root.
 """
 
 import argparse
@@ -51,6 +51,11 @@ def prove_learning() -> None:
 def prove_resume() -> None:
     """A run that is killed twenty times is the same run, bit for bit."""
     _run("benchmarks.prove.resume")
+
+
+def prove_lineage() -> None:
+    """A run with concurrent vLLM that is killed twenty times loses and doubles nothing."""
+    _run("benchmarks.prove.lineage")
 
 
 def prove_chain() -> None:
@@ -144,6 +149,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "ranks": prove_ranks,
     "learning": prove_learning,
     "resume": prove_resume,
+    "lineage": prove_lineage,
     "chain": prove_chain,
     "churn": prove_churn,
     "kills": prove_kills,

@@ -6,31 +6,22 @@ checkpoints are written. Losses, sampled tokens and final weights must be equal 
 """
 
 import argparse
-import json
-import os
-import random
-import re
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 from benchmarks.figures import print_figures
+from benchmarks.prove.killable import Killable, differences, moments, where
 from benchmarks.prove.report import Section, write_section
 
 from sweyard_sandbox.tasks.make import Options, Quotas
 from sweyard_sandbox.tasks.making import Making, run
-from sweyard_trainer.rollouts.reading import read_attempts
 
 STEPS = 8
-DEADLINE_SECONDS = 400.0
-"""Within which a life must reach the moment of its end."""
+PATIENT_SECONDS = 7_200
 FUNCTION = (
     "def pick{0}(items, limit):\n    if items == [] and limit < {0}:\n        return None\n    return limit + {0}\n"
 )
@@ -57,7 +48,7 @@ def make_data_set(root: Path) -> Path:
 
 
 def run_document(steps: int) -> dict[str, Any]:
-    """One attempt at a time: then even the sampled tokens do not depend on timing."""
+    """One attempt at a time, and no limit that a busy machine could meet: then nothing depends on timing."""
     spec: dict[str, Any] = {
         "preset": "tiny",
         "steps": steps,
@@ -67,136 +58,14 @@ def run_document(steps: int) -> dict[str, Any]:
             "eval": [{"dataset": "gauge", "split": "heldout", "name": "heldout"}],
         },
         "rollout": {"groupsPerStep": 2, "groupSize": 2, "maxConcurrent": 1, "maxTokensPerTurn": 24},
+        "agent": {"timeoutSeconds": PATIENT_SECONDS, "stepTimeoutSeconds": PATIENT_SECONDS},
         "sandboxes": {"replicas": 1},
         "warmup": {"steps": 20, "batchSize": 8},
-        "reward": {"verifyTasks": False},
+        "reward": {"verifyTasks": False, "timeoutSeconds": PATIENT_SECONDS},
         "evaluation": {"everySteps": 2},
         "checkpoint": {"everySteps": 1},
     }
     return {"metadata": {"name": "killed"}, "spec": spec}
-
-
-class Life(Protocol):
-    """A process, as subprocess.Popen has it."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
-        ...
-
-    def wait(self, timeout: float) -> int:
-        """Its exit code, once it has ended."""
-        ...
-
-
-_LATE_STEPS = 10
-StartLife = Callable[[str, Sequence[str], Path], Life]
-"""Module, arguments and the log that its words are added to."""
-
-
-def start_interpreter(module: str, arguments: Sequence[str], log: Path) -> Life:
-    """`python -m module arguments >>log 2>&1`."""
-    with log.open("ab") as file:
-        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=file, stderr=file)
-
-
-@dataclass(frozen=True, slots=True)
-class Killable:
-    """A run whose lives are processes."""
-
-    document: Path
-    datasets: Path
-    output: Path
-    start_life: StartLife = start_interpreter
-
-    def start(self) -> Life:
-        """A life, from the beginning or the last checkpoint."""
-        told = ["-f", str(self.document), "--output", str(self.output), "--datasets", str(self.datasets)]
-        return self.start_life("sweyard_trainer.local", told, self.log)
-
-    @property
-    def log(self) -> Path:
-        """What its lives said."""
-        return self.output.with_suffix(".log")
-
-    def finish(self) -> dict[str, Any]:
-        """Live until the end; the summary."""
-        code = self.start().wait(DEADLINE_SECONDS)
-        assert code == 0, self.last_words()
-        summary: dict[str, Any] = json.loads((self.output / "summary.json").read_text())
-        return summary
-
-    def end_at(self, moment: float, step_seconds: float, number: int) -> int:
-        """Live until `moment` and get signal `number` there; the exit code.
-
-        The whole part of `moment` is the steps that are done (below 0: the first life's warm-up is under way; more may
-        be done, where an earlier end came late), the rest the share of a step's time after the next one began.
-        """
-        began, metrics = time.time(), self.output / "metrics" / "metrics.jsonl"
-        step = int(moment // 1) + 1
-        steps = "|".join(map(str, range(step, step + _LATE_STEPS)))
-        told, sign = (self.log, rf"step ({steps}): attempts under way") if step else (metrics, '"warmup"')
-        earlier_bytes = told.stat().st_size if told.exists() else 0
-        life = self.start()
-        while not told.exists() or not re.search(sign.encode(), told.read_bytes()[earlier_bytes:]):
-            assert life.poll() is None, self.last_words()
-            assert time.time() - began < DEADLINE_SECONDS, f"no {sign!r} in {told}"
-            time.sleep(0.01)
-        time.sleep(moment % 1 * step_seconds)
-        os.kill(life.pid, number)
-        return life.wait(DEADLINE_SECONDS)
-
-    def last_words(self) -> str:
-        """The end of the log."""
-        return self.log.read_text()[-3_000:]
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """All rows, without what depends on the clock."""
-        rows = [json.loads(line) for line in (self.output / "metrics" / "metrics.jsonl").read_text().splitlines()]
-        return [{name: value for name, value in row.items() if not _of_the_clock(name)} for row in rows]
-
-    def step_seconds(self) -> float:
-        """Time of the fastest step: a share of it ends before any step does."""
-        rows = [json.loads(line) for line in (self.output / "metrics" / "metrics.jsonl").read_text().splitlines()]
-        times = [row["time/step_seconds"] for row in rows if row["phase"] == "rl"]
-        return float(min(times))
-
-    def attempts(self) -> dict[str, list[tuple[str, list[int]]]]:
-        """Attempt ids and sampled tokens of each step."""
-        return {
-            path.stem: [
-                (attempt.attempt_id, [token for segment in attempt.segments for token in segment.token_ids.tolist()])
-                for attempt in read_attempts(path)
-            ]
-            for path in sorted((self.output / "rollouts").glob("step-*.parquet"))
-        }
-
-    def final_weights(self) -> bytes:
-        """As the last version's file has them."""
-        last = max((self.output / "weights").iterdir(), key=lambda version: int(version.name))
-        (file,) = last.glob("*.safetensors")
-        return file.read_bytes()
-
-
-def _of_the_clock(name: str) -> bool:
-    return name.startswith("time") or "seconds" in name or "per_second" in name
-
-
-def moments(seed: int, count: int, steps: int) -> list[float]:
-    """When to kill, in steps done; from -1, where the warm-up begins, to the middle of the last step."""
-    draw = random.Random(seed)
-    return sorted(draw.uniform(-1, steps - 0.5) for _ in range(count))
-
-
-def differences(broken: Killable, unbroken: Killable) -> list[str]:
-    """What is not equal bit for bit."""
-    pairs = {
-        "figures": (broken.metrics(), unbroken.metrics()),
-        "sampled tokens": (broken.attempts(), unbroken.attempts()),
-        "final weights": (broken.final_weights(), unbroken.final_weights()),
-    }
-    return [what for what, (ours, theirs) in pairs.items() if ours != theirs]
 
 
 def main() -> None:
@@ -212,20 +81,21 @@ def main() -> None:
     datasets = make_data_set(root)
     unbroken, broken = (Killable(document, datasets, root / name) for name in ("unbroken", "broken"))
     began = time.monotonic()
+    say(began, "the run undisturbed")
     unbroken.finish()
-    step_seconds = unbroken.step_seconds()
-    phases: Counter[str] = Counter()
-    for moment in moments(chosen.seed, chosen.kills, STEPS):
+    step_seconds, planned = unbroken.step_seconds(), moments(chosen.seed, chosen.kills, STEPS)
+    say(began, f"the same with {chosen.kills} kills")
+    for number, moment in enumerate(planned, 1):
         code = broken.end_at(moment, step_seconds, signal.SIGKILL)
         assert code == -signal.SIGKILL, broken.last_words()
-        phases["in the warm-up" if moment < 0 else f"in step {int(moment) + 1}"] += 1
-        print(f"killed after {moment:.2f} steps", flush=True)
+        say(began, f"kill {number} of {chosen.kills}: {moment:.2f} steps")
+    say(began, "from there to its end")
     broken.finish()
     figures = {
-        "kills": phases.total(),
+        "kills": len(planned),
         "seed": chosen.seed,
         "steps": STEPS,
-        "killed": dict(phases),
+        "killed": where(planned),
         "different": differences(broken, unbroken),
         "seconds": round(time.monotonic() - began),
     }
@@ -234,13 +104,17 @@ def main() -> None:
     assert not figures["different"], "a run that was killed is not the same run"
 
 
+def say(began: float, what: str) -> None:
+    """Where it is."""
+    print(f"{time.monotonic() - began:6.0f} s: {what}", flush=True)
+
+
 def lines_of(figures: dict[str, Any]) -> Sequence[str]:
     """Markdown."""
-    where = ", ".join(f"{count} {phase}" for phase, count in figures["killed"].items())
     verdict = f"differ in {' and '.join(figures['different'])}" if figures["different"] else "are equal bit for bit"
     return [
         f"A strictly on-policy run of {figures['steps']} steps with a serial engine, evaluated beside every other "
-        f"one, got kill -9 at {figures['kills']} random moments (seed {figures['seed']}: {where}). Losses, "
+        f"one, got kill -9 at {figures['kills']} random moments (seed {figures['seed']}: {figures['killed']}). Losses, "
         "evaluations and all other figures that are no times, the "
         f"sampled tokens of every attempt and the final weights {verdict} with those of the same run undisturbed. "
         f"Both runs took {figures['seconds']} s."

@@ -2,17 +2,14 @@
 
 import os
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.vllm_server import running_vllm
 from tests.warm_interpreter import WarmInterpreter
 
 from sweyard_api.training_run import TrainingRunSpec
@@ -139,42 +136,9 @@ def warm_interpreter() -> Iterator[WarmInterpreter]:
     interpreter.close()
 
 
-VLLM_START_SECONDS = 600
-
-
 @pytest.fixture(scope="session")
 def serve_vllm(
-    tmp_path_factory: pytest.TempPathFactory, unused_tcp_port_factory: Callable[[], int]
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[TrainingRunSpec, Path], AbstractContextManager[str]]:
     """Context manager that starts a real vLLM server for a resolved spec and a model directory; gives its URL."""
-    from sweyard_api.engine_command import ENGINE_MODULE, engine_arguments, engine_environment
-
-    @contextmanager
-    def serve(spec: TrainingRunSpec, model: Path) -> Iterator[str]:
-        port = unused_tcp_port_factory()
-        command = [sys.executable, "-m", ENGINE_MODULE, *engine_arguments(spec, str(model), port)]
-        log = tmp_path_factory.mktemp("vllm") / "log"
-        environment = {**os.environ, **engine_environment(spec)}
-        with log.open("w") as output:
-            server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-            try:
-                url = f"http://127.0.0.1:{port}"
-                wait_until_healthy(url, server, log)
-                yield url
-            finally:
-                server.terminate()
-                server.wait(60)
-
-    return serve
-
-
-def wait_until_healthy(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    give_up_at = time.monotonic() + VLLM_START_SECONDS
-    while time.monotonic() < give_up_at:
-        assert server.poll() is None, log.read_text()[-3_000:]
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except OSError:
-            time.sleep(1)
-    raise AssertionError(f"vLLM did not start in {VLLM_START_SECONDS} s:\n{log.read_text()[-3_000:]}")
+    return lambda spec, model: running_vllm(spec, model, tmp_path_factory.mktemp("vllm") / "log")

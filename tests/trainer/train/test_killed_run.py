@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from benchmarks.prove.resume import (
-    DEADLINE_SECONDS,
-    Killable,
-    differences,
-    make_data_set,
-    moments,
-    run_document,
-    start_interpreter,
-)
+from benchmarks.prove.killable import SILENT_SECONDS, Killable, differences, moments, start_interpreter
+from benchmarks.prove.resume import make_data_set, run_document
 from tests.warm_interpreter import WarmInterpreter
 
 STEPS = 3
@@ -63,7 +56,7 @@ def test_a_run_killed_and_stopped_at_random_moments_goes_on_bit_for_bit(
     # A step that is trained again, from what was recorded alone, comes to what the run came to.
     arguments, log = ["rollouts", "replay", str(broken.output), "--step", str(STEPS)], tmp_path / "replay.log"
     replay = warm_interpreter.start("sweyard_cli", arguments, log)
-    assert replay.wait(DEADLINE_SECONDS) == 0, log.read_text()
+    assert replay.wait(SILENT_SECONDS) == 0, log.read_text()
     told = log.read_text().splitlines()
     assert f"step {STEPS} trained again from the checkpoint of step {STEPS - 1}" in told
     assert told[-2:] == [f"{what}: the same, bit for bit" for what in ("figures", "weights")]
@@ -71,7 +64,7 @@ def test_a_run_killed_and_stopped_at_random_moments_goes_on_bit_for_bit(
     # Of what is there, nothing is taken for a part of another run.
     other = {**document, "spec": {**document["spec"], "steps": 99}}
     broken.document.write_text(yaml.safe_dump(other))
-    assert broken.start().wait(DEADLINE_SECONDS) == 2
+    assert broken.start().wait(SILENT_SECONDS) == 2
     assert "holds a run with another config" in broken.last_words().splitlines()[-1]
 
 
@@ -96,7 +89,7 @@ def test_a_data_set_that_is_not_there_is_the_users_fault(
     document: dict[str, Any], runnable: RunMaker, tmp_path: Path
 ) -> None:
     run = replace(runnable(document), datasets=tmp_path)
-    assert run.start().wait(DEADLINE_SECONDS) == 2
+    assert run.start().wait(SILENT_SECONDS) == 2
     assert run.last_words().splitlines()[-1].startswith("error: dataset 'gauge' is not in")
 
 
