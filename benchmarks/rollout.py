@@ -46,9 +46,10 @@ from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.gateway.admin_app import admin_app
 from sweyard_trainer.gateway.client import HttpGateway
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.public_app import public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 from sweyard_trainer.model.tokenizer import learn_tokenizer
 from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan

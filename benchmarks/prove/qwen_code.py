@@ -27,8 +27,9 @@ from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.gateway.client import InProcessGateway
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 from sweyard_trainer.gateway.tool_calls import CoderForm, ToolCall
 from sweyard_trainer.model.tokenizer import learn_tokenizer
 from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sweyard_api.infrastructure import Logging
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.errors import UnsupportedError
-from sweyard_trainer.rollout.backlog import Drop, StepRollouts
+from sweyard_trainer.rollout.groups import Drop, StepRollouts
 from sweyard_trainer.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def prepare_model(
     """
     target = storage / "model"
     if is_complete(target):
-        check_intact(target)
+        check_intact(target, f"remove the directory {target}, and the model is made or fetched again")
     else:
         with atomic_directory(target) as directory:
             if spec.model.scratch is not None:
@@ -102,6 +102,7 @@ def _fetch(model: ModelSource, directory: Path, token: str | None) -> None:
     assert model.name is not None
     local = Path(model.name).expanduser()
     if local.is_dir():
+        check_intact(local, f"mend it, or {OTHER_MODEL}")
         shutil.copytree(local, directory, dirs_exist_ok=True)
     elif model.name.startswith((".", "/", "~")):
         raise UnsupportedError(f"model.name {model.name!r}: there is no such directory; {OTHER_MODEL}")

@@ -8,8 +8,9 @@ from sweyard_sandbox.agents.protocol import Message
 from sweyard_trainer.engine.engine import Engine, EngineError
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.engine.recorded import RecordedEngine
-from sweyard_trainer.gateway.gateway import Gateway, Limits, SessionRecord
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits, SessionRecord
 
 ASKED = [["hello", "world", "again"], ["hello", "other"]]
 """Two histories that begin alike: the second one forks."""

@@ -18,9 +18,10 @@ from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.engine.fake import FakeEngine, fake_logprob
 from sweyard_trainer.gateway.admin_app import admin_app
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, HttpSession, InProcessGateway
-from sweyard_trainer.gateway.gateway import Gateway, Limits, SessionUnknownError, call_seed
+from sweyard_trainer.gateway.gateway import Gateway, call_seed
 from sweyard_trainer.gateway.public_app import public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer, TemplateUnfitError
+from sweyard_trainer.gateway.session import Limits, SessionUnknownError
 
 LIMITS = Limits(max_prompt_tokens=300, max_response_tokens=400, max_tokens_per_turn=60)
 USER = Message("user", "hello world")

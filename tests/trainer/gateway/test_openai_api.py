@@ -7,9 +7,10 @@ import pytest
 
 from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.engine.fake import FakeEngine
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.public_app import public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 
 TEXT = 'I look first. <function=search></function> then <function=finish>{"a": "\u00e9"}</function>'
 QUESTION = {"role": "user", "content": "hello"}

@@ -9,9 +9,10 @@ from tests.trainer.gateway.conftest import make_tokenizer
 from tests.trainer.gateway.tool_templates import HERMES
 
 from sweyard_trainer.engine.fake import FakeEngine
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.public_app import public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 from sweyard_trainer.gateway.tool_calls import HermesForm, ToolCall
 
 CALLS = (ToolCall("edit", {"path": "a"}), ToolCall("list", {}))

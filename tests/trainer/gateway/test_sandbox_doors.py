@@ -12,8 +12,9 @@ from sweyard_sandbox.runtimes.fake import FakeRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_trainer.engine.fake import FakeEngine
 from sweyard_trainer.gateway.client import InProcessGateway
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 
 CALL = """\
 import json, sys, urllib.request

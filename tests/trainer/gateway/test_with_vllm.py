@@ -15,8 +15,9 @@ from sweyard_sandbox.agents.protocol import FinishReason, Message
 from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.engine.vllm import VllmEngine
 from sweyard_trainer.gateway.client import InProcessGateway
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import Limits
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tests.warm_interpreter import WarmInterpreter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweyard_api.resolve import dump_config
 from sweyard_trainer.errors import ModelDamagedError, UnsupportedError
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.model.load import empty_model, full_state
 from sweyard_trainer.prepare import main, prepare_model
 
 SHORT = {"agent": {"type": "short"}}
@@ -96,6 +98,44 @@ def test_two_pods_at_the_same_time_prepare_one_model(
 def test_a_model_by_path_is_copied_whole(make_spec, tmp_path: Path, tiny_model: Path) -> None:
     directory = prepare_model(make_spec(model={"name": str(tiny_model)}), tmp_path / "run", [])
     assert (directory / "model.safetensors").read_bytes() == (tiny_model / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        pytest.param("config.json", "{", r"config.json is damaged \(.*\): mend it, or name a local", id="settings"),
+        pytest.param("model.safetensors", "x" * 99, "model.safetensors is damaged", id="weights"),
+        pytest.param(
+            "model.safetensors.index.json",
+            '{"weight_map": {"a": "model-2.safetensors", "b": "model.safetensors"}}',
+            "lacks model-2.safetensors, which model.safetensors.index.json names: mend it, or",
+            id="shard",
+        ),
+    ],
+)
+def test_a_model_by_path_that_is_not_whole_is_refused_and_leaves_nothing(
+    make_spec, tmp_path: Path, tiny_model: Path, file: str, content: str, sentence: str
+) -> None:
+    broken = shutil.copytree(tiny_model, tmp_path / "broken")
+    (broken / file).write_text(content)
+    with pytest.raises(ModelDamagedError, match=sentence):
+        prepare_model(make_spec(model={"name": str(broken)}), tmp_path / "run", [])
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_weights_that_the_files_lack_are_not_made_up(tmp_path: Path, tiny_model: Path) -> None:
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"], weights["lm_head.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    lacking = r"lack lm_head.weight, model.layers.1.mlp.up_proj.weight, which a Qwen3ForCausalLM has: take a whole"
+    with pytest.raises(UnsupportedError, match=lacking):
+        full_state(tmp_path, empty_model(tmp_path, "eager"), seed=0)
+
+
+def test_an_output_layer_that_is_the_embeddings_is_not_lacking(tied_storage: Path) -> None:
+    model = tied_storage / "model"
+    assert "lm_head.weight" in full_state(model, empty_model(model, "eager"), seed=0)
 
 
 def test_a_folder_without_a_model_is_refused_and_leaves_nothing(make_spec, tmp_path: Path) -> None:

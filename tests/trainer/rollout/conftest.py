@@ -11,7 +11,7 @@ from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineError
-from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.gateway.session import SessionRecord
 from sweyard_trainer.rollout.attempt import Workbench
 from sweyard_trainer.rollout.plan import AttemptPlan
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.rollout.backlog import Backlog, BacklogRules, Drop, Group
+from sweyard_trainer.rollout.backlog import Backlog, BacklogRules
+from sweyard_trainer.rollout.groups import Drop, Group
 from sweyard_trainer.trajectory import Trajectory
 
 RULES = BacklogRules(groups=2, group_size=1, max_staleness=1, max_concurrent=4, max_refills=0)

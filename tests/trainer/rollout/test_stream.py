@@ -12,7 +12,8 @@ from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.rollout.attempt import masked
-from sweyard_trainer.rollout.backlog import Backlog, BacklogRules, Drop, StepRollouts
+from sweyard_trainer.rollout.backlog import Backlog, BacklogRules
+from sweyard_trainer.rollout.groups import Drop, StepRollouts
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollout.stream import NoTasksError, RolloutStream, StreamRules

@@ -54,6 +54,8 @@ class World:
     storage: Path
     events: list[str] = field(default_factory=list)
     crash_at: int | None = None
+    ended: list[str] = field(default_factory=list)
+    """What has given back what it held."""
 
     def event(self, name: str) -> None:
         """Something happened; the process may die right before it."""
@@ -130,7 +132,7 @@ class CountingLearner:
         return read_attempts(self._directory / f"held-{self._loaded}.parquet")
 
     async def stop(self) -> None:
-        return None
+        self._world.ended.append("learner")
 
 
 class EventfulSync:
@@ -188,7 +190,8 @@ class RuleWorker:
         solved = int(plan.attempt_id.rsplit("/", 1)[1]) % 2 == 0
         return replace(masked(plan, Outcome.SOLVED if solved else Outcome.UNSOLVED, ""), reward=float(solved))
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        self._world.ended.append("worker")
 
 
 def make_tasks(names: Sequence[str]) -> list[Task]:

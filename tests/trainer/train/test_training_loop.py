@@ -167,6 +167,14 @@ async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
     assert drawn_tasks(world.storage) == drawn_tasks(reference.storage)
 
 
+async def test_what_cannot_be_written_keeps_nothing_back(world: Any, make_life: Callable[..., Any]) -> None:
+    run = make_life(world).run
+    (world.storage / "progress.tmp").mkdir()
+    with pytest.raises(IsADirectoryError):
+        await TrainingLoop(run).run()
+    assert world.ended == ["worker", "learner"]
+
+
 async def test_a_finished_run_started_again_trains_no_further(world: Any, make_life: Callable[..., Any]) -> None:
     await TrainingLoop(make_life(world).run).run()
     before = world.events.count("train")

@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
-from sweyard_trainer.gateway.gateway import Gateway, SessionUnknownError
+from sweyard_trainer.gateway.gateway import Gateway
+from sweyard_trainer.gateway.session import SessionUnknownError
 from sweyard_trainer.gateway.wire import encode_record
 
 

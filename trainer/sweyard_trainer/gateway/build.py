@@ -6,8 +6,9 @@ from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.vllm import VllmEngine
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import ChatRenderer, TemplateUnfitError
+from sweyard_trainer.gateway.session import Limits
 
 
 def gateway_for(spec: TrainingRunSpec, model: Path) -> Gateway:

@@ -11,9 +11,10 @@ import aiohttp
 from sweyard_sandbox.agents.protocol import ChatSession, Endpoint, FinishReason, Message, Reply
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_trainer.engine.engine import Engine, EngineError, EngineUnfitError
-from sweyard_trainer.gateway.gateway import Gateway, SessionRecord, SessionUnknownError
+from sweyard_trainer.gateway.gateway import Gateway
 from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.gateway.sandbox_doors import SandboxDoors
+from sweyard_trainer.gateway.session import SessionRecord, SessionUnknownError
 from sweyard_trainer.gateway.wire import decode_record
 
 KEEP_ALIVE_SECONDS = 15.0

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, Reply
@@ -16,39 +16,17 @@ from sweyard_trainer.engine.engine import Completion, Engine, EngineError, Engin
 from sweyard_trainer.gateway.conversation import Conversation, Opening
 from sweyard_trainer.gateway.engine_set import EngineSet, confirming
 from sweyard_trainer.gateway.rendering import ChatRenderer
-from sweyard_trainer.gateway.shown_replies import Numbered, ShownReplies
+from sweyard_trainer.gateway.session import Limits, Session, SessionRecord, SessionUnknownError
+from sweyard_trainer.gateway.shown_replies import Numbered
 from sweyard_trainer.gateway.shown_text import ShownText
 from sweyard_trainer.gateway.tool_calls import CallForm, Parsed, Schemas
-from sweyard_trainer.trajectory import Segment
 
 LONG_CONVERSATION_CHARACTERS = 20_000
 """Conversations longer than this are tokenised beside the event loop, which other sessions wait for."""
 
 
-class SessionUnknownError(SweyardError, KeyError):
-    """No session has this id, or this token."""
-
-
-class SessionSpentError(SweyardError):
-    """The session has used up its calls or its time."""
-
-
 class NoToolsError(SweyardError, ValueError):
     """Tools were offered to a model whose chat template has no form for calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one attempt may use, in tokens."""
-
-    max_prompt_tokens: int
-    max_response_tokens: int
-    """Added to the first prompt, observations included."""
-    max_tokens_per_turn: int
-    max_calls: int | None = None
-    """Replies; for clients that keep no count of their turns themselves."""
-    max_seconds: float | None = None
-    """From the session's begin to that of its last reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,42 +50,6 @@ class Listener(Protocol):
     def says(self, text: str) -> None:
         """More of the content. All of it together is the beginning of the answer's, whose end may not be told here."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRecord:
-    """What a finished session leaves."""
-
-    segments: tuple[Segment, ...]
-    num_forks: int
-    truncated: bool
-    """A reply was cut by a token limit, or had no room to begin."""
-    spent: str = ""
-    """What of its budget a refused call lacked: `calls`, `seconds`, or nothing."""
-    messages: tuple[Message, ...] = ()
-    """The longest conversation, as people read it."""
-    failure: str = ""
-    """Why the last call had no reply, if no engine could give one."""
-
-
-@dataclass(slots=True)
-class Session:
-    """One attempt's conversation with the model."""
-
-    id: str
-    token: str
-    temperature: float
-    seed: int
-    conversation: Conversation
-    limits: Limits
-    began: float
-    shown: ShownReplies = field(default_factory=ShownReplies)
-    spent: str = ""
-    failure: str = ""
-    first_prompt_tokens: int | None = None
-    num_calls: int = 0
-    truncated: bool = False
-    last_used: float = 0.0
 
 
 class Gateway:
@@ -178,9 +120,7 @@ class Gateway:
         if session is None:
             raise self._unknown(f"there is no session {session_id}")
         del self._by_token[session.token]
-        talk = session.conversation
-        ended = (session.truncated, session.spent, talk.messages, session.failure)
-        return SessionRecord(talk.segments(), talk.num_forks, *ended)
+        return session.record()
 
     def session_of_token(self, token: str) -> str:
         """The session that `token` authorises. Raises SessionUnknownError."""
@@ -212,11 +152,11 @@ class Gateway:
         """
         session = self._session(session_id)
         form = self._call_form() if tools else None
-        self._spend(session)
+        session.spend(self._clock())
         opening = await self._open(session, messages, tools)
         if listener is not None:
             listener.begins(len(opening.prompt_ids))
-        room = self._room(session, len(opening.prompt_ids), max_tokens)
+        room = session.room(len(opening.prompt_ids), max_tokens)
         if room <= 0:
             session.truncated = True
             return Answer(Reply("", FinishReason.LENGTH, 0), len(opening.prompt_ids))
@@ -244,17 +184,6 @@ class Gateway:
         if self._renderer.call_form is None:
             raise NoToolsError("tools cannot be offered: this model's chat template has no form for their calls")
         return self._renderer.call_form
-
-    def _spend(self, session: Session) -> None:
-        """Raises SessionSpentError."""
-        session.last_used = self._clock()
-        limits = session.limits
-        if limits.max_calls is not None and session.num_calls >= limits.max_calls:
-            session.spent = "calls"
-            raise SessionSpentError(f"the session has had its {limits.max_calls} replies")
-        if limits.max_seconds is not None and session.last_used > session.began + limits.max_seconds:
-            session.spent = "seconds"
-            raise SessionSpentError(f"the session's {limits.max_seconds:g} seconds are over")
 
     async def _open(self, session: Session, messages: Sequence[Message], tools: str) -> Opening:
         if sum(len(message.content) for message in messages) > LONG_CONVERSATION_CHARACTERS:
@@ -296,16 +225,6 @@ class Gateway:
         oldest = self._clock() - self._session_ttl_seconds
         for session in [session for session in self._sessions.values() if session.last_used < oldest]:
             self.finish_session(session.id)
-
-    def _room(self, session: Session, prompt_tokens: int, max_tokens: int | None) -> int:
-        """Tokens that the next reply may have; 0 or less if the prompt has filled the context."""
-        limits = session.limits
-        if session.first_prompt_tokens is None:
-            session.first_prompt_tokens = prompt_tokens
-        if session.first_prompt_tokens > limits.max_prompt_tokens:
-            return 0
-        left = session.first_prompt_tokens + limits.max_response_tokens - prompt_tokens
-        return min(left, limits.max_tokens_per_turn, max_tokens or limits.max_tokens_per_turn)
 
     def _unknown(self, message: str) -> SessionUnknownError:
         self.num_refused += 1

@@ -22,10 +22,11 @@ from sweyard_sandbox.errors import InfrastructureError
 from sweyard_trainer.engine.engine import EngineUnfitError
 from sweyard_trainer.gateway.anthropic import Anthropic
 from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, Dialect, Events, ReturnedReply
-from sweyard_trainer.gateway.gateway import Answer, Gateway, NoToolsError, SessionSpentError, SessionUnknownError
+from sweyard_trainer.gateway.gateway import Answer, Gateway, NoToolsError
 from sweyard_trainer.gateway.openai import OpenAi
 from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.gateway.responses import Responses
+from sweyard_trainer.gateway.session import SessionSpentError, SessionUnknownError
 
 KEEPALIVE_SECONDS = 10.0
 """A silent stream is cut by what stands between."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_trainer.engine.routing import decode_routing, encode_routing
-from sweyard_trainer.gateway.gateway import SessionRecord
+from sweyard_trainer.gateway.session import SessionRecord
 from sweyard_trainer.trajectory import Segment
 
 COLUMNS = {"token_ids": "<i4", "loss_mask": "|b1", "logprobs": "<f4", "weight_versions": "<i4"}

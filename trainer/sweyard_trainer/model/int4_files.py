@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.model.four_bit import BLOCK, quantize, step_sizes
+from sweyard_trainer.model.intact import INDEX
 from sweyard_trainer.model.load import empty_model
 
-_INDEX = "model.safetensors.index.json"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
@@ -37,9 +37,9 @@ def write_int4(model: Path, directory: Path) -> None:
             tensors = dict(_rewritten(path, layers))
             save_file(tensors, directory / path.name, metadata={"format": "pt"})
             places |= dict.fromkeys(tensors, path.name)
-        elif path.is_file() and path.name not in (_INDEX, COMPLETE):
+        elif path.is_file() and path.name not in (INDEX, COMPLETE):
             shutil.copyfile(path, directory / path.name)
-    (directory / _INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}), encoding="utf-8")
+    (directory / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}), encoding="utf-8")
     (directory / "config.json").write_text(json.dumps(config | {"quantization_config": _scheme()}), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A model's directory that was complete and is not whole any more: told before anything loads it."""
+"""A model's directory that is not whole: told before anything loads it."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,14 @@ from safetensors import SafetensorError, safe_open
 
 from sweyard_trainer.errors import ModelDamagedError
 
+INDEX = "model.safetensors.index.json"
 
-def check_intact(directory: Path) -> None:
-    """Settings that can be read, and weights as long as their headers say. Raises ModelDamagedError."""
+
+def check_intact(directory: Path, remedy: str) -> None:
+    """Settings that can be read, weights as long as their headers say, and each file that the index names.
+
+    Raises ModelDamagedError, whose sentence ends with `remedy`.
+    """
     for file in sorted(directory.iterdir()):
         try:
             if file.suffix == ".json":
@@ -18,6 +23,8 @@ def check_intact(directory: Path) -> None:
                 with safe_open(file, framework="np"):
                     pass
         except (ValueError, SafetensorError) as error:
-            raise ModelDamagedError(
-                f"{file} is damaged ({error}): remove the directory {directory}, and the model is made or fetched again"
-            ) from error
+            raise ModelDamagedError(f"{file} is damaged ({error}): {remedy}") from error
+    index = directory / INDEX
+    named = set(json.loads(index.read_bytes()).get("weight_map", {}).values()) if index.is_file() else set()
+    if lacking := sorted(name for name in named if not (directory / name).is_file()):
+        raise ModelDamagedError(f"{directory} lacks {', '.join(lacking)}, which {INDEX} names: {remedy}")

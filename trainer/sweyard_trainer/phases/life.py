@@ -128,16 +128,17 @@ class Life:
                 logger.warning("attempts wait for an engine: %s", error)
 
     async def close(self) -> None:
-        """End what the process holds; safe at any point of its life."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-        if self._metrics is not None:
-            self._metrics.close()
-        await self.run.progress.flush()
-        await self.run.pool.close()
-        await self.run.learner.stop()
+        """End what the process holds; safe at any point of its life. What cannot be written keeps nothing back."""
+        async with contextlib.AsyncExitStack() as ending:
+            ending.push_async_callback(self.run.learner.stop)
+            ending.push_async_callback(self.run.pool.close)
+            ending.push_async_callback(self.run.progress.flush)
+            if self._metrics is not None:
+                ending.callback(self._metrics.close)
+            if self._watch is not None:
+                self._watch.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._watch
 
 
 async def _in_time(seconds: float, work: Awaitable[T], otherwise: str) -> T:

@@ -11,7 +11,7 @@ from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.metrics import prefixed, rollout_metrics
 from sweyard_trainer.phases.held_out import HeldOut
 from sweyard_trainer.phases.life import Life
-from sweyard_trainer.rollout.backlog import StepRollouts
+from sweyard_trainer.rollout.groups import StepRollouts
 from sweyard_trainer.rollout.rules import stream_rules
 from sweyard_trainer.rollout.stream import RolloutStream
 from sweyard_trainer.rollout.verification import TaskVerifier

@@ -20,8 +20,8 @@ from sweyard_sandbox.runtime import Runtime, Sandbox
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
 from sweyard_trainer.gateway.client import GatewayClient
-from sweyard_trainer.gateway.gateway import SessionRecord
 from sweyard_trainer.gateway.rendering import TemplateUnfitError
+from sweyard_trainer.gateway.session import SessionRecord
 from sweyard_trainer.rollout.observed import Timings, observed
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.rollout.reward import Rewarded, as_configured

@@ -12,23 +12,12 @@ Invariants (tests/trainer/rollout/test_backlog.py):
 - at most `max_refills` for each group that a step asks for are dropped for want of signal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sweyard_trainer.rollout.groups import Drop, Group, StepRollouts
 from sweyard_trainer.trajectory import Trajectory
-
-
-class Drop(StrEnum):
-    """Why a group is not trained."""
-
-    NO_SIGNAL = "no_signal"
-    """It teaches nothing, and another was begun in its place."""
-    LATE = "late"
-    """None of its attempts had ended when its last chance was over."""
-    STALE = "stale"
-    """Batches were full of groups as old until it was too old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,55 +33,6 @@ class BacklogRules:
     """Attempts."""
     max_refills: int
     """For each group of a step."""
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """Attempts at one task, begun together."""
-
-    number: int
-    """Order in which groups were begun, over the whole run."""
-    step: int
-    """Step under way when it was begun."""
-    repeat: int
-    """How often its task had been begun in that step before."""
-    task_id: str
-    version: int
-    """Weights when it was begun."""
-    ended: dict[int, Trajectory] = field(default_factory=dict)
-    """By index in the group."""
-    num_cut: int = 0
-    """Attempts that ended because nobody waits for them any more."""
-
-    @property
-    def attempts(self) -> list[Trajectory]:
-        """Those that ended, in the order of the group."""
-        return [self.ended[index] for index in sorted(self.ended)]
-
-
-@dataclass(slots=True)
-class StepRollouts:
-    """What one step has to train on, and what was dropped since the step before."""
-
-    groups: list[list[Trajectory]] = field(default_factory=list)
-    """To train on, in the order in which they were begun."""
-    dropped: list[list[Trajectory]] = field(default_factory=list)
-    """For whatever reason; of groups that were cut short only what had ended."""
-    drops: dict[int, Drop] = field(default_factory=dict)
-    """Why, by the number of the group."""
-    staleness: list[int] = field(default_factory=list)
-    """Of each group to train on: weight versions since it was begun."""
-    num_stragglers: int = 0
-    """Attempts that were cut at a deadline."""
-
-    @property
-    def attempts(self) -> list[Trajectory]:
-        """All of them, dropped groups too."""
-        return [attempt for group in (*self.groups, *self.dropped) for attempt in group]
-
-    def num_dropped(self, *reasons: Drop) -> int:
-        """Groups dropped for one of `reasons`."""
-        return sum(reason in reasons for reason in self.drops.values())
 
 
 class Backlog:
@@ -215,8 +155,8 @@ class Backlog:
             "num_begun": self._num_begun,
             "num_begun_by_task": dict(self._num_begun_by_task),
             "refills_left": self._refills_left,
-            "groups": [_encode_group(group) for group in self._groups.values()],
-            "dropped": [(reason.value, _encode_group(group)) for reason, group in self._dropped],
+            "groups": [group.encoded() for group in self._groups.values()],
+            "dropped": [(reason.value, group.encoded()) for reason, group in self._dropped],
         }
 
     def restore(self, state: dict[str, Any], attempts: Iterable[Trajectory]) -> None:
@@ -225,9 +165,9 @@ class Backlog:
         self._step, self._num_begun = state["step"], state["num_begun"]
         self._num_begun_by_task = dict(state["num_begun_by_task"])
         self._refills_left = state["refills_left"]
-        groups = [_decode_group(group, ended) for group in state["groups"]]
+        groups = [Group.decoded(group, ended) for group in state["groups"]]
         self._groups = {group.number: group for group in groups}
-        self._dropped = [(Drop(reason), _decode_group(group, ended)) for reason, group in state["dropped"]]
+        self._dropped = [(Drop(reason), Group.decoded(group, ended)) for reason, group in state["dropped"]]
 
     def _is_due(self, chosen: Sequence[Group]) -> bool:
         """A full batch, which leaves no more groups of an age behind than there are batches before these are too old.
@@ -264,13 +204,3 @@ class Backlog:
     def _num_running(self) -> int:
         """Attempts of all groups that run or wait for their turn."""
         return sum(self._rules.group_size - len(group.ended) for group in self._groups.values())
-
-
-def _encode_group(group: Group) -> dict[str, Any]:
-    fields = {name: getattr(group, name) for name in Group.__slots__}
-    return fields | {"ended": {str(index): attempt.attempt_id for index, attempt in group.ended.items()}}
-
-
-def _decode_group(data: dict[str, Any], attempts: Mapping[str, Trajectory]) -> Group:
-    ended = {int(index): attempts[attempt_id] for index, attempt_id in data["ended"].items()}
-    return Group(**{**data, "ended": ended})

@@ -19,7 +19,8 @@ from sweyard_sandbox.outcome import Outcome
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.all_or_none import all_or_none, cancel_all
 from sweyard_trainer.rollout.attempt import masked
-from sweyard_trainer.rollout.backlog import Backlog, Group, StepRollouts
+from sweyard_trainer.rollout.backlog import Backlog
+from sweyard_trainer.rollout.groups import Group, StepRollouts
 from sweyard_trainer.rollout.plan import AttemptPlan, TaskCursor, plan_group
 from sweyard_trainer.rollout.pool import WorkerPool
 from sweyard_trainer.rollout.verification import TaskVerifier
