@@ -62,6 +62,19 @@ def test_a_damaged_page_is_told(tmp_path: Path, make_attempt: MakeAttempt) -> No
         read_attempts(sealed)
 
 
+def test_a_bit_that_has_turned_anywhere_is_told_or_changes_nothing(tmp_path: Path, make_attempt: MakeAttempt) -> None:
+    attempts = [make_attempt(f"1/{name}/0", task_id=name, patch=name * 1_000) for name in "ab"]
+    sealed = seal(tmp_path / LABEL, attempts)
+    data, whole, told = sealed.read_bytes(), repr(read_attempts(sealed)), 0
+    for position in range(0, len(data), 131):
+        sealed.write_bytes(data[:position] + bytes([data[position] ^ 1 << position % 8]) + data[position + 1 :])
+        try:
+            assert repr(read_attempts(sealed)) == whole, f"at byte {position}"
+        except RolloutFormatError:
+            told += 1
+    assert told
+
+
 def test_an_attempt_is_found_in_the_step_that_trained_it(tmp_path: Path, make_attempt: MakeAttempt) -> None:
     early, late, waiting = (make_attempt(f"1/{name}/0") for name in ("early", "late", "waiting"))
     seal(tmp_path / step_label(1), [early])

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.rollouts.codec import decode
 from sweyard_trainer.rollouts.files import find_files, step_label
-from sweyard_trainer.rollouts.reading import iterate_batches
+from sweyard_trainer.rollouts.reading import decoded, iterate_batches
 from sweyard_trainer.trajectory import Trajectory
 
 
@@ -21,7 +20,7 @@ def read_batch(rollouts: Path, step: int) -> list[list[Trajectory]]:
     places: dict[tuple[int, int], Trajectory] = {}
     for rows in iterate_batches(path):
         groups, indices = (rows.column(name).to_pylist() for name in ("batch_group", "batch_index"))
-        for place, attempt in zip(zip(groups, indices, strict=True), decode(rows), strict=True):
+        for place, attempt in zip(zip(groups, indices, strict=True), decoded(path, rows), strict=True):
             if None not in place:
                 places[place] = attempt
     batch: list[list[Trajectory]] = []

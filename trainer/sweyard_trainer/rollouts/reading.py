@@ -1,6 +1,7 @@
 """Reading journals and sealed files alike, no more of them than is asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +29,13 @@ class NoSuchAttemptError(SweyardError, KeyError):
 
 def read_attempts(path: Path) -> list[Trajectory]:
     """All attempts of a file, in the order of their batch, or in which they ended. Raises RolloutFormatError."""
-    return [attempt for batch in iterate_batches(path) for attempt in decode(batch)]
+    return [attempt for batch in iterate_batches(path) for attempt in decoded(path, batch)]
+
+
+def decoded(path: Path | str, rows: pa.RecordBatch) -> list[Trajectory]:
+    """Rows of SCHEMA that `path` has. Raises RolloutFormatError."""
+    with typed_damage(path):
+        return decode(rows)
 
 
 def read_held(stream: IO[bytes], place: str) -> list[Trajectory]:
@@ -39,13 +46,13 @@ def read_held(stream: IO[bytes], place: str) -> list[Trajectory]:
         attempt
         for number in numbers
         for rows in _read_row_group(place, file, number, SCHEMA.names).to_batches()
-        for attempt in decode(rows)
+        for attempt in decoded(place, rows)
     ]
 
 
 def read_attempt(path: Path, attempt_id: str) -> Trajectory:
     """One attempt, whole. Raises NoSuchAttemptError, RolloutFormatError."""
-    [attempt] = decode(_find_row(path, attempt_id, SCHEMA.names))
+    [attempt] = decoded(path, _find_row(path, attempt_id, SCHEMA.names))
     return attempt
 
 
@@ -58,7 +65,8 @@ def find_attempt(files: Mapping[str, Path], attempt_id: str) -> Path | None:
 
 def read_row(path: Path, attempt_id: str, columns: Sequence[str]) -> dict[str, Any]:
     """Columns of one attempt, none of them its segments. Raises NoSuchAttemptError, RolloutFormatError."""
-    [row] = decode_plain(_find_row(path, attempt_id, columns), columns)
+    with typed_damage(path):
+        [row] = decode_plain(_find_row(path, attempt_id, columns), columns)
     return row
 
 
@@ -136,28 +144,29 @@ def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.Re
 
 
 def _open_sealed(source: Path | IO[bytes], place: Path | str) -> pq.ParquetFile:
-    try:
+    with typed_damage(place):
         file = pq.ParquetFile(source, page_checksum_verification=True)
         schema = file.schema_arrow
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(place) from error
     _refuse_other_version(place, schema)
     return file
 
 
 def _read_row_group(path: Path | str, file: pq.ParquetFile, number: int, columns: Sequence[str]) -> pa.Table:
-    try:
+    with typed_damage(path):
         return file.read_row_group(number, list(columns)).select(list(columns))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise damaged(path) from error
 
 
-def damaged(path: Path | str) -> RolloutFormatError:
-    return RolloutFormatError(
-        f"{path} is no rollout file: it is damaged, or another program's; remove it to do without"
-    )
+@contextmanager
+def typed_damage(path: Path | str) -> Iterator[None]:
+    """Whatever Arrow, and reading what it gives, make of content that is not what was written."""
+    try:
+        yield
+    except (SweyardError, FileNotFoundError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, EOFError) as error:
+        raise RolloutFormatError(
+            f"{path} is no rollout file: it is damaged, or another program's; remove it to do without"
+        ) from error
 
 
 def _refuse_other_version(path: Path | str, schema: pa.Schema) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sweyard_trainer.rollouts.files import SEALED
-from sweyard_trainer.rollouts.reading import damaged
+from sweyard_trainer.rollouts.reading import typed_damage
 from sweyard_trainer.rollouts.schema import required
 from sweyard_trainer.rollouts.surrogates import escape
 
@@ -70,16 +70,14 @@ def read_seen(rollouts: Path, label: str, attempt_id: str) -> Mapping[int, SeenT
     path = _path(rollouts, label)
     if not path.exists():
         return {}
-    try:
+    with typed_damage(path):
         rows = pq.read_table(path, filters=[("attempt_id", "=", escape(attempt_id))], page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(path) from error
-    return {
-        row["segment"].as_py(): SeenTokens(
-            attempt_id, row["segment"].as_py(), *(np.array(row[name].values) for name in ("logprobs", "entropies"))
-        )
-        for row in rows.to_struct_array().combine_chunks()
-    }
+        return {
+            row["segment"].as_py(): SeenTokens(
+                attempt_id, row["segment"].as_py(), *(np.array(row[name].values) for name in ("logprobs", "entropies"))
+            )
+            for row in rows.to_struct_array().combine_chunks()
+        }
 
 
 def _path(rollouts: Path, label: str) -> Path:

@@ -55,7 +55,8 @@ def trigrams_of_group(metadata: Metadata, group: int) -> Trigrams | None:
 def trigrams_of_file(metadata: Metadata) -> Trigrams | None:
     """Of all its row groups together; None where the file does not tell."""
     told = [_decode(value) for name, value in (metadata or {}).items() if name.startswith(_KEY.encode())]
-    return np.bitwise_or.reduce(told) if told else None
+    whole = [trigrams for trigrams in told if trigrams is not None]
+    return np.bitwise_or.reduce(whole) if whole and len(whole) == len(told) else None
 
 
 def may_hold(trigrams: Trigrams | None, text: str) -> bool:
@@ -63,8 +64,13 @@ def may_hold(trigrams: Trigrams | None, text: str) -> bool:
     return trigrams is None or bool(np.unpackbits(trigrams)[_hashes(text.encode())].all())
 
 
-def _decode(told: bytes) -> Trigrams:
-    return np.frombuffer(base64.b64decode(told), np.uint8)
+def _decode(told: bytes) -> Trigrams | None:
+    """None for what is damaged: the rows can be read without."""
+    try:
+        bits = base64.b64decode(told, validate=True)
+    except ValueError:
+        return None
+    return np.frombuffer(bits, np.uint8) if len(bits) == _NUM_BITS // 8 else None
 
 
 def _hashes(text: bytes) -> NDArray[np.uint32]:
