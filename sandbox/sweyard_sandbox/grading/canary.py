@@ -1,19 +1,21 @@
 """Tests that must fail, and one that must pass, put among the real ones under names nobody can know.
 
-Work that makes tests pass without being right (patched assertions, rewritten reports) makes these pass too.
+Work that makes tests pass without being right (patched assertions, rewritten reports) makes these pass too. Some are
+files of their own, which import nothing of the work. Others end a file of real tests: work that meddles with the module
+that imports it, or with the results of one file, meddles with them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 TEXT = """\
-import unittest
-
-
-class Case{name}(unittest.TestCase):
+class Case{name}(__import__("unittest").TestCase):
     def test_equal(self):
         self.assertEqual([1], [2], "{token}")
+
+    def test_same(self):
+        self.assertEqual(1, 2, "{token}")
 
     def test_true(self):
         self.assertTrue(False, "{token}")
@@ -28,20 +30,21 @@ class Case{name}(unittest.TestCase):
     def test_right(self):
         self.assertEqual([1], [1])
 """
-MUST_FAIL = ("test_equal", "test_true", "test_statement", "test_raises")
+MUST_FAIL = ("test_equal", "test_same", "test_true", "test_statement", "test_raises")
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """One file of canaries."""
+    """One class of canaries."""
 
     path: str
+    """The file that is, or ends with, its text."""
     name: str
     token: str
 
     @property
     def text(self) -> str:
-        """Content of the file."""
+        """Python; it binds no other name than that of the class."""
         return TEXT.format(name=self.name, token=self.token)
 
     def test(self, function: str) -> str:
@@ -69,3 +72,19 @@ def make_canaries(beside: str, names: Sequence[str]) -> list[Canary]:
     """One canary a name (hexadecimal, secret), in the folder of the test file `beside`."""
     folder = PurePosixPath(beside).parent
     return [Canary(str(folder / f"test_{name[:12]}.py"), name[12:24], name[24:]) for name in names]
+
+
+def make_inner_canaries(paths: Sequence[str], make_name: Callable[[], str]) -> list[Canary]:
+    """One canary a file of tests, to be put at its end; names as above."""
+    return [Canary(path, name[12:24], name[24:]) for path, name in ((path, make_name()) for path in paths)]
+
+
+def after_the_tests_of_their_files(tests: Sequence[str], canaries: Sequence[Canary]) -> Iterator[str]:
+    """Test ids in order, those of each canary behind the last one of its file."""
+    last = {test.split("::", 1)[0]: index for index, test in enumerate(tests)}
+    by_path = {canary.path: canary for canary in canaries}
+    for index, test in enumerate(tests):
+        yield test
+        path = test.split("::", 1)[0]
+        if last[path] == index and path in by_path:
+            yield from by_path[path].tests

@@ -6,7 +6,7 @@ would hide the standard library's or the runner's can only change what the tests
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -26,6 +26,8 @@ RUNNER_MODULES = {
     "exceptiongroup",
     "unittest",
 }
+METADATA_SUFFIXES = (".egg-info", ".dist-info")
+"""Folders of what an installed package says of itself, plugins of pytest among it."""
 BINARY_SUFFIXES = (".pyc", ".pyo", ".so", ".pth", ".egg-link")
 TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 
@@ -39,13 +41,23 @@ class Kept:
     """`path: why`."""
 
 
-def keep_work(patch: str, python_path: Sequence[str], test_files: Sequence[str] = (), own: Sequence[str] = ()) -> Kept:
-    """Leave out sections that touch tests, configuration, links, hidden modules, or the grader's `own` paths."""
+def keep_work(
+    patch: str,
+    python_path: Sequence[str],
+    test_files: Sequence[str] = (),
+    own: Sequence[str] = (),
+    allowed: Collection[str] = (),
+) -> Kept:
+    """Leave out sections that touch tests, configuration, links, hidden modules, or the grader's `own` paths.
+
+    `allowed` are paths that are work whatever they look like.
+    """
     tests = frozenset(test_files)
     sections = [
         (section, _objection(section, python_path, tests, own) or _objection_to_source(section, tests))
         for section in split_patch(patch)
     ]
+    sections = [(section, "" if section.path in allowed else objection) for section, objection in sections]
     kept = join_patch([section for section, objection in sections if not objection])
     return Kept(kept, tuple(f"{section.path}: {objection}" for section, objection in sections if objection))
 
@@ -58,7 +70,7 @@ def _objection(section: Section, python_path: Sequence[str], test_files: frozens
         return "the grader's own"
     if section.path in test_files or TEST_FILE.search(section.path) or TEST_FOLDERS & set(path.parts[:-1]):
         return "a test"
-    if path.name in CONFIGURATION or path.name.endswith(BINARY_SUFFIXES):
+    if path.name in CONFIGURATION or path.name.endswith(BINARY_SUFFIXES) or _is_metadata(path):
         return "configuration of the tests' run"
     if section.is_symlink:
         return "a symbolic link"
@@ -71,6 +83,10 @@ def _objection_to_source(section: Section, test_files: frozenset[str]) -> str:
     """A rename removes what it renames."""
     is_test = section.source in test_files or TEST_FILE.search(section.source)
     return "moves a test" if section.source and is_test else ""
+
+
+def _is_metadata(path: PurePosixPath) -> bool:
+    return any(part.endswith(METADATA_SUFFIXES) for part in path.parts)
 
 
 def _hides_a_module(path: PurePosixPath, python_path: Sequence[str]) -> bool:

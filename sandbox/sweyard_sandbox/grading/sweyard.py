@@ -8,7 +8,13 @@ from typing import Any
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
 from sweyard_sandbox.grading.bundle import harness_zip
-from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
+from sweyard_sandbox.grading.canary import (
+    MUST_FAIL,
+    Canary,
+    after_the_tests_of_their_files,
+    make_canaries,
+    make_inner_canaries,
+)
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.grading.protect import Kept, keep_work
@@ -31,34 +37,37 @@ class SweyardGrader:
         """Grade `patch` in a fresh sandbox."""
         required = (*task.fail_to_pass, *task.pass_to_pass)
         kept = keep_work(patch, task.grading["python_path"], task.grading["test_files"])
-        canaries = make_canaries(required[0].split("::", 1)[0], [secrets.token_hex(32) for _ in range(2)])
+        files = list(dict.fromkeys(test.split("::", 1)[0] for test in required))
+        [last] = make_canaries(files[0], [secrets.token_hex(32)])
+        within = make_inner_canaries([path for path in files if path.endswith(".py")], lambda: secrets.token_hex(32))
         sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
             started, nonce = secrets.token_hex(16), secrets.token_hex(16)
-            specification = _specification(task, kept, required, canaries, started, timeout_seconds)
+            specification = _specification(task, kept, required, within, last, started, timeout_seconds)
             result = await _run_harness(sandbox, task, specification, nonce, timeout_seconds + OVERHEAD_SECONDS)
-        report = _report(task, result, started, nonce)
-        return judge(required, canaries, report, kept, result.seconds)
+        report = read_report(task.id, result, started, nonce)
+        return judge(required, [*within, last], report, kept, result.seconds)
 
 
 def _specification(
     task: Task,
     kept: Kept,
     required: Sequence[str],
-    canaries: Sequence[Canary],
+    within: Sequence[Canary],
+    last: Canary,
     started: str,
     timeout_seconds: float,
 ) -> dict[str, Any]:
-    first, last = canaries
     return {
         "started": started,
         "setup_patch": task.setup_patch,
         "patch": kept.patch,
         "paths": [section.path for section in split_patch(kept.patch)],
-        "files": task.grading.get("hidden_tests", {}) | {canary.path: canary.text for canary in canaries},
+        "files": task.grading.get("hidden_tests", {}) | {last.path: last.text},
+        "endings": {canary.path: f"\n\n{canary.text}" for canary in within},
         "runner": task.grading["runner"],
         "python_path": task.grading["python_path"],
-        "tests": [*first.tests, *required, *last.tests],
+        "tests": [*after_the_tests_of_their_files(required, within), *last.tests],
         "timeout_seconds": timeout_seconds,
     }
 
@@ -79,18 +88,22 @@ async def _run_harness(
     return await sandbox.run(command, timeout_seconds=timeout_seconds, output_cap_bytes=REPORT_CAP_BYTES)
 
 
-def _report(task: Task, result: Result, started: str, nonce: str) -> dict[str, Any]:
+def read_report(task_id: str, result: Result, started: str, nonce: str) -> dict[str, Any]:
     """The harness's report. Raises InfrastructureError where the harness itself could not work."""
     for line in reversed(result.text.splitlines()):
         if line.startswith(nonce):
-            report: dict[str, Any] = json.loads(line.removeprefix(nonce))
+            try:
+                report: dict[str, Any] = json.loads(line.removeprefix(nonce))
+            except ValueError:
+                return {"failed": "report", "message": "the work reported so much that it was cut"}
             if report.get("failed") == "setup_patch":
-                raise InfrastructureError(FailureReason.ERROR, f"{task.id}: setup patch: {report['message']}")
+                raise InfrastructureError(FailureReason.ERROR, f"{task_id}: setup patch: {report['message']}")
             return report
-    if started not in result.text or result.timed_out:
-        raise InfrastructureError(FailureReason.ERROR, f"{task.id}: grading did not run: {result.text[-500:]}")
-    # It began and said nothing more: the work ended the process that watched it, or used up the memory.
-    return {"failed": "watch", "message": f"the grading process was ended with {result.exit_code} by the work"}
+    if started not in result.text:
+        raise InfrastructureError(FailureReason.ERROR, f"{task_id}: grading did not run: {result.text[-500:]}")
+    # It began and said nothing more: the work ended or stopped the process that watched it, or used up the memory.
+    how = "stopped" if result.timed_out else f"ended with {result.exit_code}"
+    return {"failed": "watch", "message": f"the grading process was {how} by the work", "timed_out": result.timed_out}
 
 
 def judge(
@@ -101,7 +114,7 @@ def judge(
     if "failed" in report:
         reason = f"{report['failed']}: {report['message']}"
         tests = {test: TestStatus.MISSING for test in required}
-        return Grade(False, False, (reason,), tests, notes + reason, seconds)
+        return Grade(False, False, (reason,), tests, notes + reason, seconds, bool(report.get("timed_out")))
     records: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for test, outcome, message in report["records"]:
         records[test].append((outcome, message))
@@ -139,6 +152,7 @@ def _reasons(
     asked = {*tests, *(test for canary in canaries for test in canary.tests)}
     reasons += [f"a result for {test}, which was not run" for test in records if test not in asked]
     reasons += [problem for canary in canaries for problem in canary.problems(records)]
+    reasons += [f"{part}, a part of the test runner, was replaced" for part in report["replaced"]]
     if not report["finished"] or report["status"] != 0:
         reasons.append(f"the tests' process ended early, with {report['status']}")
     return reasons

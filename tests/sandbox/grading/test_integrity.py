@@ -4,6 +4,7 @@ import socket
 
 import pytest
 from tests.sandbox.grading.conftest import BROKEN, FIXED, PYTEST, UNITTEST, MakeTask
+from tests.sandbox.grading.patches import SUMS, added, linked, removed, rewritten
 
 from sweyard_sandbox.grading.grade import TestStatus
 from sweyard_sandbox.grading.registry import grade
@@ -11,34 +12,7 @@ from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_sandbox.tasks.diff import unified_diff
 from sweyard_sandbox.tasks.prepare import prepare_sandbox
 
-SUMS = "till/sums.py"
 TIMEOUT_SECONDS = 20.0
-
-
-def rewritten(text: str) -> str:
-    """The broken module with something in front."""
-    return unified_diff(SUMS, BROKEN, text + BROKEN)
-
-
-def added(path: str, text: str) -> str:
-    """A new file, as git writes it."""
-    body = unified_diff(path, "", text).replace(f"--- a/{path}", "--- /dev/null")
-    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n{body}"
-
-
-def linked(path: str, target: str) -> str:
-    """A new symbolic link."""
-    return (
-        f"diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{target}\n"
-        "\\ No newline at end of file\n"
-    )
-
-
-def removed(path: str, text: str) -> str:
-    """A deleted file."""
-    body = unified_diff(path, text, "").replace(f"+++ b/{path}", "+++ /dev/null")
-    return f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n{body}"
-
 
 FORGED_RECORDS = """\
 import json, os, sys

@@ -4,7 +4,6 @@ The child inherits no secret: its parent learns the nonce only after the fork. W
 runs as another user. Children that outlive the tests are killed with their process group, and read no further.
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -17,14 +16,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .privacy import forbid_inspection
 from .run_tests import run
 
 LOG_BYTES = 20_000
 RECORD_BYTES = 16_000_000
-PR_SET_DUMPABLE = 4
 MEMORY_LIMIT_BYTES = 4 << 30
 NOBODY = 65534
 RECORDS_DESCRIPTOR = 3
+REPLACED_PARTS = 10
+"""So many are told."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Run:
     timed_out: bool = False
     separated: bool = False
     """The child ran as another user than its parent."""
+    replaced: list[str] = field(default_factory=list)
+    """Parts of the test runner that are no longer what they were before the tests."""
     log: str = ""
     """End of what it printed."""
     seconds: float = 0.0
@@ -83,6 +86,7 @@ def run_forked(
     lines = [json.loads(line) for line in records.decode("utf-8", "replace").splitlines() if _is_record(line)]
     return Run(
         records=[(line[0], line[1], line[2]) for line in lines if len(line) == 3],
+        replaced=[line[1] for line in lines if len(line) == 2],
         finished=bool(lines) and lines[-1] == ["finished"],
         status=os.waitstatus_to_exitcode(status),
         timed_out=timed_out,
@@ -90,11 +94,6 @@ def run_forked(
         log=log[-LOG_BYTES:].decode("utf-8", "replace"),
         seconds=time.monotonic() - start,
     )
-
-
-def hide_from_children() -> None:
-    """Make this process unreadable through /proc for others of its user (root excepted)."""
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def separate_user(root: Path) -> int | None:
@@ -139,6 +138,7 @@ def _child(
         os.closerange(RECORDS_DESCRIPTOR + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+        forbid_inspection()
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
@@ -147,7 +147,9 @@ def _child(
         def report(*fields: str) -> None:
             os.write(RECORDS_DESCRIPTOR, json.dumps(fields).encode() + b"\n")
 
-        run(selection.runner, selection.tests, selection.python_path, report, detailed=selection.detailed)
+        replaced = run(selection.runner, selection.tests, selection.python_path, report, detailed=selection.detailed)
+        for part in replaced[:REPLACED_PARTS]:
+            report("replaced", part)
         report("finished")
         sys.stdout.flush()
         sys.stderr.flush()

@@ -14,20 +14,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .runner_parts import parts_of_runner, replaced_parts
+
 Report = Callable[[str, str, str], None]
 """Called with test id, outcome (passed, failed, skipped) and message."""
 
 MESSAGE_CHARACTERS = 2_000
 
 
-def run(runner: str, tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> None:
-    """Run `tests` (all that are found, if empty names are given as files) with `pytest` or `unittest` in the cwd."""
+def run(runner: str, tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> list[str]:
+    """Run `tests` (all that are found, if empty names are given as files) with `pytest` or `unittest` in the cwd.
+
+    Returns names of the runner's parts that are no longer what they were before.
+    """
     sys.dont_write_bytecode = True
     random.seed(0)  # tests that use chance take the same one every time
     if runner == "pytest":
-        _run_pytest(tests, python_path, report, detailed=detailed)
-    else:
-        _run_unittest(tests, python_path, report)
+        return _run_pytest(tests, python_path, report, detailed=detailed)
+    return _run_unittest(tests, python_path, report)
 
 
 def _enter(python_path: Sequence[str]) -> None:
@@ -35,16 +39,21 @@ def _enter(python_path: Sequence[str]) -> None:
     sys.path[:0] = [str(root / entry) for entry in python_path]
 
 
-def _run_pytest(tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> None:
+def _run_pytest(tests: Sequence[str], python_path: Sequence[str], report: Report, *, detailed: bool) -> list[str]:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     import pytest
+    from _pytest.config import default_plugins
 
+    for name in default_plugins:
+        importlib.import_module(f"_pytest.{name}")
+    parts = parts_of_runner()
     _enter(python_path)
     arguments = list(dict.fromkeys(test.split("[", 1)[0] for test in tests))
     options = ["-c", os.devnull, f"--rootdir={Path.cwd()}", "-p", "no:cacheprovider", "-q", "--color=no", "--tb=short"]
     options += ["--assert=rewrite" if detailed else "--assert=plain"]
     plugin = PytestPlugin(frozenset(tests), report)
     pytest.main([*options, *arguments], plugins=[plugin])
+    return replaced_parts(parts)
 
 
 class PytestPlugin:
@@ -70,7 +79,8 @@ class PytestPlugin:
             self.report(report.nodeid, *self.outcomes[report.nodeid])
 
 
-def _run_unittest(tests: Sequence[str], python_path: Sequence[str], report: Report) -> None:
+def _run_unittest(tests: Sequence[str], python_path: Sequence[str], report: Report) -> list[str]:
+    parts = parts_of_runner()
     _enter(python_path)
     result = UnittestResult(report)
     for path in dict.fromkeys(test.split("::", 1)[0] for test in tests):
@@ -86,6 +96,7 @@ def _run_unittest(tests: Sequence[str], python_path: Sequence[str], report: Repo
                 result.names[id(case)] = name
                 chosen.addTest(case)
         chosen.run(result)
+    return replaced_parts(parts)
 
 
 def _module_name(path: str) -> str:
