@@ -19,7 +19,7 @@ from sweyard_operator.errors import (
     NotFoundError,
 )
 from sweyard_operator.events import post_event
-from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal
+from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal, RefusalReason
 from sweyard_operator.resources import Manifest, edition_of, name_of, namespace_of, resource_of
 
 logger = logging.getLogger(__name__)
@@ -151,15 +151,16 @@ def _written(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusal:
-    reason = "Invalid"
+    reason = RefusalReason.INVALID
     if isinstance(error, ForbiddenError):
-        reason = "QuotaExceeded" if error.is_quota else "Forbidden"
+        reason = RefusalReason.QUOTA_EXCEEDED if error.is_quota else RefusalReason.FORBIDDEN
     return Refusal(str(manifest["kind"]), name_of(manifest), reason, error.message)
 
 
 def _not_served(manifest: Manifest) -> Refusal:
     kind, api_version = str(manifest["kind"]), manifest["apiVersion"]
-    return Refusal(kind, name_of(manifest), "NotServed", f"this cluster knows no {kind} of {api_version}")
+    message = f"this cluster knows no {kind} of {api_version}"
+    return Refusal(kind, name_of(manifest), RefusalReason.NOT_SERVED, message)
 
 
 def _digest(manifest: Manifest) -> str:

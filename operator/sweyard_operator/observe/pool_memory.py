@@ -10,7 +10,7 @@ from sweyard_operator.plan.failures import find_end, refusal_failure
 from sweyard_operator.plan.fault_ledger import FaultLedger
 from sweyard_operator.plan.image_binding import found_no_place, was_late
 from sweyard_operator.plan.leases import LeaseClock
-from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.plan import Refusal, RefusalReason
 from sweyard_operator.plan.pool_state import PoolPlan
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
 from sweyard_operator.plan.start_breaker import StartBreaker
@@ -117,7 +117,7 @@ class PoolMemory:
         """The API server refused something; `images` are those of the sandboxes by pod name."""
         for refusal in refused:
             # A quota cares for no image; any other rule may refuse this one alone, and others must not wait for it.
-            if refusal.reason != "QuotaExceeded" and refusal.name in images:
+            if refusal.reason != RefusalReason.QUOTA_EXCEEDED and refusal.name in images:
                 self.image_faults.record_round(images[refusal.name], now)
                 self.last_failures[images[refusal.name]] = refusal_failure(refusal)
         if self.refusal is None:

@@ -1,6 +1,7 @@
 """What a pass decided, as data: executed by `execute.py`, compared by tests."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 from sweyard_operator.resources import Manifest, Resource
@@ -64,6 +65,15 @@ class Plan:
     """Look again after this long even if nothing happens."""
 
 
+class RefusalReason(StrEnum):
+    """Why the API server said no. A pool's conditions have these words; a run's have their own (`reasons.REFUSALS`)."""
+
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    FORBIDDEN = "Forbidden"
+    INVALID = "Invalid"
+    NOT_SERVED = "NotServed"
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The API server said no to one child, for good until something changes."""
@@ -72,8 +82,7 @@ class Refusal:
     """Of the child."""
     name: str
     """Name of the child."""
-    reason: str
-    """QuotaExceeded, Forbidden, Invalid or NotServed."""
+    reason: RefusalReason
     message: str
     """The API server's own words."""
 

@@ -1,18 +1,20 @@
 """Ready, Progressing and Degraded of a pool, each with a typed reason and a sentence that names the remedy."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from sweyard_operator.conditions import Condition
 from sweyard_operator.plan.failures import find_trouble, refusal_failure
+from sweyard_operator.plan.plan import RefusalReason
 from sweyard_operator.plan.pool_figures import Figures
 from sweyard_operator.plan.pool_state import Census, ObservedPool
 from sweyard_operator.plan.sandbox import Failure
 from sweyard_operator.plan.start_breaker import Breach
 
-_REMEDIES = {
-    "QuotaExceeded": "Raise the ResourceQuota of the namespace or lower spec.replicas",
-    "Forbidden": "Change the admission rule, or what the pool's spec asks for",
-    "Invalid": "Correct the pool's spec",
+_REMEDIES: Mapping[str, str] = {
+    RefusalReason.QUOTA_EXCEEDED: "Raise the ResourceQuota of the namespace or lower spec.replicas",
+    RefusalReason.FORBIDDEN: "Change the admission rule, or what the pool's spec asks for",
+    RefusalReason.INVALID: "Correct the pool's spec",
     "Unschedulable": "Add nodes, lower spec.template.resources.requests or spec.replicas",
     "ImagePull": "Check the image's name, spec.template.imagePullSecrets and the registry",
     "OOMKilled": "Raise spec.template.resources.limits.memory",

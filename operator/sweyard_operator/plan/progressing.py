@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.plan import RefusalReason
 from sweyard_operator.plan.progress import silent_since
 from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
@@ -14,7 +15,11 @@ from sweyard_operator.resources import POD_GROUPS, WORKLOADS
 Obstacle = tuple[Reason, str]
 """What is in the way, in a word and in a sentence."""
 
-_REFUSALS = {"QuotaExceeded": Reason.QUOTA_EXCEEDED, "Forbidden": Reason.FORBIDDEN, "Invalid": Reason.REFUSED}
+_REFUSALS = {
+    RefusalReason.QUOTA_EXCEEDED: Reason.QUOTA_EXCEEDED,
+    RefusalReason.FORBIDDEN: Reason.FORBIDDEN,
+    RefusalReason.INVALID: Reason.REFUSED,
+}
 _NOT_SERVED = {
     WORKLOADS.kind: (Reason.QUEUE_MISSING, "install Kueue, or suspend the run and take its queueName away"),
     POD_GROUPS.kind: (
@@ -56,10 +61,10 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
         )
     if snapshot.refusals:
         refusal = snapshot.refusals[0]
-        if refusal.reason == "NotServed":
+        if refusal.reason == RefusalReason.NOT_SERVED:
             reason, remedy = _NOT_SERVED.get(refusal.kind, (Reason.REFUSED, "install the chart again"))
             return reason, f"{refusal.message}: {remedy}"
-        return _REFUSALS.get(refusal.reason, Reason.REFUSED), f"{refusal.name}: {refusal.message}"
+        return _REFUSALS[refusal.reason], f"{refusal.name}: {refusal.message}"
     return None
 
 

@@ -8,11 +8,12 @@ from sweyard_operator.build.image_cache import cache_name
 from sweyard_operator.build.run_context import RunContext
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.plan import RefusalReason
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
 from sweyard_operator.resources import Manifest
 
-_UNPLACED = ("Unschedulable", "QuotaExceeded", "Forbidden", "Invalid")
+_POOL_UNPLACED = frozenset({"Unschedulable", *RefusalReason})
 """A pool's reasons for pods that have no node, or may not be made."""
 POOL_STARTING = "SandboxesStarting"
 """A pool's reason while nothing is wrong: under a trainer, which uses sandboxes up as fast as they start, the usual."""
@@ -71,7 +72,7 @@ def pool_unplaced_since(run: RunContext, snapshot: RunSnapshot) -> datetime | No
     if not run.has_pool or snapshot.rollout_pool is None:
         return None
     ready = _condition(snapshot.rollout_pool, "Ready")
-    if ready.get("status") != "False" or ready.get("reason") not in _UNPLACED:
+    if ready.get("status") != "False" or ready.get("reason") not in _POOL_UNPLACED:
         return None
     return parse_time(ready["lastTransitionTime"])
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_operator.conditions import rfc3339
-from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.plan import Refusal, RefusalReason
 from sweyard_operator.plan.unplaced import pause_seconds
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -156,7 +156,7 @@ def test_engines_do_not_idle_for_a_pool_without_nodes(make_world: Make) -> None:
 
 def refuse_child(world: RunWorld) -> None:
     words = "exceeded quota: small, requested: requests.storage=2Gi"
-    world.refusals = (Refusal("PersistentVolumeClaim", "demo", "QuotaExceeded", words),)
+    world.refusals = (Refusal("PersistentVolumeClaim", "demo", RefusalReason.QUOTA_EXCEEDED, words),)
 
 
 def refuse_engine_pods(world: RunWorld) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.plan import Refusal, RefusalReason
 from sweyard_operator.resources import (
     DEPLOYMENTS,
     IMAGE_CACHES,
@@ -215,7 +215,7 @@ def test_a_run_without_its_data_does_not_line_up(make_world: Make) -> None:
 def test_a_cluster_without_kueue_is_told(make_world: Make) -> None:
     world = make_world(queueName="team")
     words = "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"
-    world.refusals = (Refusal("Workload", "demo", "NotServed", words),)
+    world.refusals = (Refusal("Workload", "demo", RefusalReason.NOT_SERVED, words),)
     world.step()
     progressing = world.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "QueueMissing")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_operator.plan.plan import Refusal
+from sweyard_operator.plan.plan import Refusal, RefusalReason
 from sweyard_operator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -256,7 +256,7 @@ def test_foreign_job_of_the_trainers_name_is_a_conflict(make_world: Make) -> Non
 def test_refusals_are_told_in_the_api_servers_words(make_world: Make) -> None:
     world = make_world()
     words = "exceeded quota: small, requested: requests.storage=2Gi"
-    world.refusals = (Refusal("PersistentVolumeClaim", "demo", "QuotaExceeded", words),)
+    world.refusals = (Refusal("PersistentVolumeClaim", "demo", RefusalReason.QUOTA_EXCEEDED, words),)
     world.settle()
     progressing = world.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "QuotaExceeded")
