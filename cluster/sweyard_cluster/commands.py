@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 
 from . import faults, lifecycle, loading
+from .control_plane import KEEPER
 from .daemons import SERVING, daemon_names
 from .errors import ClusterError
 from .host import NODE_PACKAGES, ensure_packages, require_root
@@ -16,6 +17,8 @@ from .recipes import GROUPS
 from .slots import clusters
 from .spec import ClusterSpec
 from .task_images import build_task_images
+
+_TOLD_LINES = 6
 
 
 def up(tool: Tool, arguments: argparse.Namespace) -> None:
@@ -46,6 +49,8 @@ def status(tool: Tool, arguments: argparse.Namespace) -> None:
     records = {name: processes.running(name) for name in daemon_names(spec)}
     for name, record in records.items():
         print(f"  {name:<32} {f'running, pid {record.pid}' if record else f'stopped{_meaning(name)}'}")
+    if told := processes.last_lines(KEEPER, _TOLD_LINES):
+        print("\n  ".join(["What ended and was started again, at the end of its log:", *told]))
     if not all(records.values()):
         print(f"What is stopped starts again with: {up_again(spec)}")
     if spec.control_plane_only and not spec.fake_nodes:

@@ -1,5 +1,7 @@
-"""etcd, API server, controller manager and scheduler, on the host."""
+"""etcd, API server, controller manager and scheduler, on the host, and the keeper that starts them again."""
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,13 +9,16 @@ from .api import Api
 from .binaries import Binaries
 from .paths import ClusterPaths
 from .pki import issue, make_authority, write_kubeconfig
-from .processes import ProcessTable
+from .processes import ProcessRecord, ProcessTable
 from .spec import ClusterSpec
 
 ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
+PARTS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
+"""In the order in which they start."""
+KEEPER = "keeper"
 READY_SECONDS = 120.0
 
 # A busy machine misses simulated heartbeats, and pods of a node once lost stay unready for good.
@@ -38,22 +43,30 @@ class ControlPlane:
     def start(self) -> None:
         """Start what does not run and wait until the API server serves; repeatable."""
         self.make_credentials()
-        environment = self.binaries.environment
-        self.processes.start(ETCD, etcd_command(self.binaries.path(ETCD), self.spec, self.paths), environment)
         (self.paths.root / "audit-policy.yaml").write_text(AUDIT_POLICY)
-        server = apiserver_command(self.binaries.path(API_SERVER), self.spec, self.paths)
-        self.processes.start(API_SERVER, server, environment)
+        self.start_part(ETCD)
+        self.start_part(API_SERVER)
         api = Api(self.paths.kubeconfig)
         self.processes.wait(API_SERVER, lambda: api.answers("/readyz"), READY_SECONDS, needs=[ETCD])
-        manager = controller_manager_command(self.binaries.path(CONTROLLER_MANAGER), self.spec, self.paths)
-        self.processes.start(CONTROLLER_MANAGER, manager, environment)
-        scheduler = scheduler_command(self.binaries.path(SCHEDULER), self.spec, self.paths)
-        self.processes.start(SCHEDULER, scheduler, environment)
+        self.start_part(CONTROLLER_MANAGER)
+        self.start_part(SCHEDULER)
         first_account = "/api/v1/namespaces/default/serviceaccounts/default"
         self.processes.wait(CONTROLLER_MANAGER, lambda: api.answers(first_account), READY_SECONDS)
+        self._start_keeper()
+
+    def start_part(self, name: str) -> ProcessRecord:
+        """Start one of PARTS unless it runs. Raises ClusterError."""
+        command = COMMANDS[name](self.binaries.path(name), self.spec, self.paths)
+        return self.processes.start(name, command, self.binaries.environment)
+
+    def _start_keeper(self) -> None:
+        environment = self.binaries.environment
+        path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), environment.get("PYTHONPATH"))))
+        command = [sys.executable, "-m", "sweyard_cluster.keeper", self.spec.name]
+        self.processes.start(KEEPER, command, {**environment, "PYTHONPATH": path})
 
     def stop(self) -> None:
-        for name in (SCHEDULER, CONTROLLER_MANAGER, API_SERVER, ETCD):
+        for name in (KEEPER, *reversed(PARTS)):
             self.processes.stop(name)
 
     def make_credentials(self) -> None:
@@ -161,3 +174,12 @@ def scheduler_command(binary: Path, spec: ClusterSpec, paths: ClusterPaths) -> l
         *([GANGS] if spec.gangs else []),
         *(FAST_CLIENT if spec.fake_nodes else BRISK_CLIENT),
     ]
+
+
+COMMANDS = {
+    ETCD: etcd_command,
+    API_SERVER: apiserver_command,
+    CONTROLLER_MANAGER: controller_manager_command,
+    SCHEDULER: scheduler_command,
+}
+"""How each part is started: of its program, the cluster's spec and its paths."""

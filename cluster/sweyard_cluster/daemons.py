@@ -1,7 +1,7 @@
 """The processes that a cluster consists of, by the names of their records, whether they were ever started or not."""
 
 from .addons import PROVISIONER
-from .control_plane import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
+from .control_plane import API_SERVER, ETCD, KEEPER, PARTS
 from .fake_nodes import NAME as KWOK
 from .node import PROGRAMS
 from .registry import NAME as REGISTRY
@@ -13,7 +13,7 @@ SERVING = (ETCD, API_SERVER)
 
 def daemon_names(spec: ClusterSpec) -> list[str]:
     """Of the control plane, then of each node, whose namespaces are held by a process named after it."""
-    names = [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER]
+    names = [*PARTS, KEEPER]
     if spec.nodes:
         names += [REGISTRY, PROVISIONER]
     for node in spec.node_names:

@@ -161,10 +161,17 @@ class ProcessTable:
     def last_words(self, name: str, lines: int = 5) -> str:
         """The end of its log; of a full disk, which programs tell above a long trace, a sentence."""
         log = self.log(name)
-        said = log.read_text(errors="replace") if log.exists() else ""
-        if DISK_FULL in said[-TRACE_CHARACTERS:]:
+        if DISK_FULL in self._said(name)[-TRACE_CHARACTERS:]:
             return f"no space left for {self.marker}: make some, and run it again (log: {log})"
-        return f"the end of {log}:\n" + "\n".join(said.splitlines()[-lines:])
+        return f"the end of {log}:\n" + "\n".join(self.last_lines(name, lines))
+
+    def last_lines(self, name: str, lines: int) -> list[str]:
+        """Of its log; none where there is none."""
+        return self._said(name).splitlines()[-lines:]
+
+    def _said(self, name: str) -> str:
+        log = self.log(name)
+        return log.read_text(errors="replace") if log.exists() else ""
 
 
 def inside_recorded(record: ProcessRecord, recorded: Sequence[ProcessRecord]) -> bool:

@@ -47,7 +47,7 @@ def process_ids(tool: Tool, name: str) -> dict[str, int]:
 
 def test_up_again_changes_nothing(command: Command, running: str, cluster_tool: Tool) -> None:
     first = process_ids(cluster_tool, running)
-    assert set(first) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+    assert set(first) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "keeper"}
     command("up", "--control-plane-only", "--name", running)
     assert process_ids(cluster_tool, running) == first
 
@@ -55,7 +55,7 @@ def test_up_again_changes_nothing(command: Command, running: str, cluster_tool: 
 def test_up_restarts_what_died_and_keeps_data(command: Command, running: str, cluster_tool: Tool) -> None:
     cluster_tool.kubectl(running).run("create", "namespace", "kept")
     before = process_ids(cluster_tool, running)
-    for name in ("etcd", "kube-apiserver"):
+    for name in ("keeper", "etcd", "kube-apiserver"):
         os.kill(before[name], signal.SIGKILL)
     time.sleep(0.5)
     assert (
@@ -66,6 +66,21 @@ def test_up_restarts_what_died_and_keeps_data(command: Command, running: str, cl
     assert set(after) == set(before)
     assert after["etcd"] != before["etcd"]
     cluster_tool.kubectl(running).run("get", "namespace", "kept")
+
+
+def test_what_ends_of_a_control_plane_is_started_again_and_told(
+    command: Command, running: str, cluster_tool: Tool
+) -> None:
+    before = process_ids(cluster_tool, running)
+    parts = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    for name in parts:
+        os.kill(before[name], signal.SIGKILL)
+    give_up_at = time.monotonic() + 120
+    while {name for name, pid in process_ids(cluster_tool, running).items() if pid != before.get(name)} != set(parts):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.2)
+    told = command("status", "--name", running).stdout
+    assert all(f"{name} was started again, pid " in told for name in parts)
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.2, 3.0])
@@ -138,6 +153,6 @@ def test_needs_no_root(names: list[str], cluster_tool: Tool, open_directory: Pat
     try:
         run("up", "--control-plane-only")
         status = run("status")
-        assert (status.count("running"), status.count("stopped")) == (4, 0)
+        assert (status.count("running"), status.count("stopped")) == (5, 0)
     finally:
         run("down")
