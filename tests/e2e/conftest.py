@@ -56,5 +56,6 @@ def furnished_once(installation: Installation) -> str:
 @pytest.fixture
 def furnished(installation: Installation, furnished_once: str) -> Iterator[str]:
     """A namespace that many runs share, one after the other: with the data set, and its images on the node."""
+    installation.check_release()
     yield furnished_once
     installation.clear(furnished_once)

@@ -3,14 +3,17 @@ connections that go dead."""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweyard_cluster import lifecycle
+from sweyard_cluster.control_plane import KEEPER
 from sweyard_cluster.processes import identify
 from sweyard_cluster.testing import TestCluster
 
@@ -20,18 +23,23 @@ FIRST_VICTIM = "1000"
 """The score that the kernel's choice falls on."""
 EATER = """
 import os, sys
+victim, counter = sys.argv[1:]
 sys.stdin.readline()
 file, block = os.memfd_create("eaten"), bytes(1 << 24)
 for _ in range(512):
     try:
-        if open(f"/proc/{sys.argv[1]}/stat").read().rpartition(")")[2].split()[0] == "Z":
+        if open(f"/proc/{victim}/stat").read().rpartition(")")[2].split()[0] == "Z":
             break
     except (FileNotFoundError, ProcessLookupError):
         break
     os.write(file, block)
+print(open(counter).read())
 """
-"""Eats up to 8 GiB, until a process has ended. What is in a file counts for the cgroup and not as the eater's own:
-else the kernel might choose the eater."""
+"""Eats up to 8 GiB, until a process has ended, and tells what its cgroup counted, which is there as long as it is. What
+is in a file counts for the cgroup and not as the eater's own: else the kernel might choose the eater."""
+QUIET_SECONDS = 20
+"""On a connection on which nothing was sent for so long somebody listens: one that is kept for requests is closed
+sooner, and the leader Lease is renewed more often."""
 
 
 class NoVictimError(AssertionError):
@@ -47,34 +55,46 @@ class Host:
     def kill(self, pod_uids: Sequence[str], command: str) -> None:
         """kill -9 for all processes of pods whose command line holds `command`."""
         for pid in in_pods(pod_uids, command):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # the first of a container takes the others with it
+                os.kill(pid, signal.SIGKILL)
 
     def exhaust_memory(self, pod_uids: Sequence[str], command: str) -> None:
-        """The memory limit of such a process's container is reached, and the kernel kills that process for it."""
+        """The memory limit of such a process's container is reached, and the kernel kills that process for it.
+
+        Raises NoVictimError if that has ended by itself meanwhile.
+        """
         victim = in_pods(pod_uids, command)[0]
         Path(f"/proc/{victim}/oom_score_adj").write_text(FIRST_VICTIM)
-        with subprocess.Popen([sys.executable, "-c", EATER, str(victim)], stdin=subprocess.PIPE) as eater:
-            memory_cgroup(victim).joinpath("cgroup.procs").write_text(str(eater.pid))
-            eater.communicate(b"eat\n", timeout=120)
+        cgroup = memory_cgroup(victim)
+        command_line = [sys.executable, "-c", EATER, str(victim), str(kill_counter(cgroup))]
+        with subprocess.Popen(command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as eater:
+            cgroup.joinpath("cgroup.procs").write_text(str(eater.pid))
+            told, _ = eater.communicate("eat\n", timeout=120)
         if identify(victim) is not None:
             raise AssertionError(f"process {victim} has outlived it, the eater ended with {eater.returncode}")
+        if "oom_kill 0" in told.splitlines():
+            raise NoVictimError(f"process {victim} has ended by itself")
 
     def kill_daemons(self, *programs: str) -> None:
         """kill -9 for programs of the cluster itself, such as etcd or kubelet, and start again what is then not there
-        some seconds later, as whoever keeps a node does."""
-        for pid in self._daemons(*programs):
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(DOWN_SECONDS)
-        self.heal()
+        some seconds later, as whoever keeps a node does; the cluster's own keeper would be sooner."""
+        with self._still(self._keeper()):
+            for pid in self._daemons(*programs):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(DOWN_SECONDS)
+            self.heal()
 
     def heal(self) -> None:
         """Start what is not there of the cluster."""
         lifecycle.up(self._cluster.tool, self._cluster.name, 1)
 
-    @contextlib.contextmanager
-    def standing_still(self, program: str) -> Iterator[None]:
+    def standing_still(self, program: str) -> AbstractContextManager[None]:
         """A program of the cluster says and does nothing meanwhile; what it started goes on."""
         (pid,) = self._daemons(program)
+        return self._still(pid)
+
+    @contextlib.contextmanager
+    def _still(self, pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
@@ -82,18 +102,18 @@ class Host:
             os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
-    def dead_connections(self, pod_uids: Sequence[str], command: str) -> Iterator[None]:
-        """Nothing comes or goes on the connections that a pod has now, and nobody is told; new ones work."""
-        enter = ["nsenter", "--target", str(in_pods(pod_uids, command)[0]), "--net", "--"]
-        told = subprocess.run(
-            [*enter, "ss", "-Htn", "state", "established"], check=True, capture_output=True, text=True
-        )
-        ports = {line.split()[2].rpartition(":")[2] for line in told.stdout.splitlines()}
-        subprocess.run([*enter, "nft", "-f", "-"], check=True, text=True, input=dropping(ports))
-        try:
-            yield
-        finally:
-            subprocess.run([*enter, "nft", "delete", "table", "inet", "dead"], check=True)
+    def dead_watches(self, pod_uids: Sequence[str], command: str) -> Iterator[None]:
+        """Nothing comes or goes on the connections on which a pod listens now, and nobody is told; others work."""
+        # Held open, since the process may end of this, and its pod's network outlives it.
+        with open(f"/proc/{in_pods(pod_uids, command)[0]}/ns/net") as network:
+            enter = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{network.fileno()}", "--"]
+            listed = [*enter, "ss", "-Htni", "state", "established", "dport", "=", ":443"]
+            told = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
+            subprocess.run([*enter, "nft", "-f", "-"], check=True, text=True, input=dropping(listening_ports(told)))
+            try:
+                yield
+            finally:
+                subprocess.run([*enter, "nft", "delete", "table", "inet", "dead"], check=True)
 
     def in_node(self, *command: str) -> str:
         """Standard output of a command in the cluster's only node."""
@@ -101,6 +121,13 @@ class Host:
         return subprocess.run(
             [*node.enter_command(), *command], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
         ).stdout
+
+    def _keeper(self) -> int:
+        """What starts the parts of the control plane again."""
+        tool = self._cluster.tool
+        record = tool.processes(tool.cache.cluster(self._cluster.name)).running(KEEPER)
+        assert record is not None
+        return record.pid
 
     def _daemons(self, *programs: str) -> list[int]:
         home, found = str(self._cluster.tool.cache.cluster(self._cluster.name).root), []
@@ -138,6 +165,25 @@ def memory_cgroup(pid: int) -> Path:
     paths = {controllers: path.lstrip("/") for _, controllers, path in lines}
     root = Path("/sys/fs/cgroup")
     return root / "memory" / paths["memory"] if "memory" in paths else root / paths[""]
+
+
+def kill_counter(cgroup: Path) -> Path:
+    """The file that says how many processes the kernel has killed there for want of memory."""
+    return cgroup / ("memory.oom_control" if (cgroup / "memory.oom_control").exists() else "memory.events")
+
+
+def listening_ports(told: str) -> set[str]:
+    """Of connections, as `ss -Htni` tells them in two lines each, the ports of those on which nothing was sent for
+    long. Raises NoVictimError if there is none."""
+    lines = told.splitlines()
+    quiet = {
+        first.split()[2].rpartition(":")[2]
+        for first, second in zip(lines[::2], lines[1::2], strict=True)
+        if (since := re.search(r"\blastsnd:(\d+)", second)) and int(since[1]) > QUIET_SECONDS * 1_000
+    }
+    if not quiet:
+        raise NoVictimError(f"nobody listens on any of these connections: {told}")
+    return quiet
 
 
 def dropping(ports: Iterable[str]) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 from tests.e2e.host import Host
 from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
 
-from sweyard_api.constants import API_VERSION
+from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands
 from sweyard_cli.demo.cluster_files import fetch_run_files
+from sweyard_cli.demo.cluster_install import SYSTEM_NAMESPACE
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
@@ -70,6 +71,13 @@ class Installation:
     def remove_namespaces(self) -> None:
         self._removal.close()
 
+    def check_release(self) -> None:
+        """Each object of the chart is there, its admission policies too. Raises ClusterError naming those that are
+        not."""
+        release = ("sweyard", "--namespace", SYSTEM_NAMESPACE)
+        manifests = self._commands.run("helm", "get", "manifest", *release, shown=False)
+        self.kubectl("get", "-f", "-", "-o", "name", input_text=manifests)
+
     def make_namespace_without_images(self) -> str:
         """One whose tasks name images that the cluster's registry does not have yet."""
         tag = f"late-{uuid.uuid4().hex[:6]}"
@@ -110,13 +118,17 @@ class Installation:
 
     def pods(self, namespace: str, component: str) -> list[dict[str, Any]]:
         """Those of a component, by name."""
-        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=sweyard.dev%2Fcomponent%3D{component}"
-        return list(self._cluster.api.get(path)["items"])
+        return list(self._cluster.api.get(_pods_path(namespace, component))["items"])
 
     def uids(self, namespace: str, component: str, prefix: str = "") -> list[str]:
         """Of a component's pods whose name begins so."""
         metadata = [pod["metadata"] for pod in self.pods(namespace, component)]
         return [str(one["uid"]) for one in metadata if one["name"].startswith(prefix)]
+
+    def held_uids(self, namespace: str) -> list[str]:
+        """Of the sandboxes that somebody has claimed."""
+        metadata = [pod["metadata"] for pod in self.pods(namespace, "sandbox")]
+        return [str(one["uid"]) for one in metadata if one.get("annotations", {}).get(ANNOTATION_HOLDER)]
 
     def apply_run(self, namespace: str, spec: dict[str, Any]) -> None:
         run = {"apiVersion": API_VERSION, "kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}
@@ -160,6 +172,24 @@ class Installation:
             return told.get(kind) in reasons
 
         self._wait(namespace, reached, deadline_seconds)
+
+    def wait_for_last_end(self, namespace: str, component: str, reason: str) -> None:
+        """Until the kubelet says why a container of the component's pods ended last."""
+
+        def said(pods: dict[str, Any]) -> bool:
+            told = [one for pod in pods["items"] for one in pod["status"].get("containerStatuses", ())]
+            ends = [one[key].get("terminated", {}) for one in told for key in ("state", "lastState")]
+            return any(end.get("reason") == reason for end in ends)
+
+        self._cluster.wait_for(_pods_path(namespace, component), said, seconds=60.0)
+
+    def wait_for_words(self, namespace: str, component: str, words: str, deadline_seconds: float) -> None:
+        """Until the log of a component holds them."""
+        give_up_at = time.monotonic() + deadline_seconds
+        command = ("-n", namespace, "logs", "-l", f"sweyard.dev/component={component}", "--tail=-1")
+        while words not in (log := self.kubectl(*command)):
+            assert time.monotonic() < give_up_at, log[-5_000:]
+            time.sleep(1)
 
     def wait_for_end(self, namespace: str, deadline_seconds: float) -> dict[str, Any]:
         return self._wait(namespace, lambda status: status.get("phase") in ("Succeeded", "Failed"), deadline_seconds)
@@ -227,6 +257,10 @@ class Installation:
         paths = [(kind, f"{group}/namespaces/{namespace}/{kind}") for group, kinds in LISTS.items() for kind in kinds]
         found = {kind: self._cluster.api.get(path)["items"] for kind, path in paths}
         return {f"{kind}/{item['metadata']['name']}" for kind, items in found.items() for item in items} - GIVEN
+
+
+def _pods_path(namespace: str, component: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods?labelSelector=sweyard.dev%2Fcomponent%3D{component}"
 
 
 def _is_hopeless(status: dict[str, Any]) -> bool:

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 DEADLINE_SECONDS = 1_200.0
 STEPS = 3
-TRAINER = "sweyard_trainer --config"
+TRAINER, ENGINE, GATEWAY = "sweyard_trainer --config", "vllm", "sweyard_trainer.gateway"
 OPERATOR = ("sweyard-system", "operator", "sweyard_operator")
 SHORT: dict[str, Any] = {
     **SPEC,
@@ -75,8 +75,13 @@ def kill(namespace: str | None, component: str, command: str, pod: str = "") -> 
 
 
 def exhaust_memory(component: str, command: str) -> Callable[[Installation, str], None]:
-    """In one of the component's pods."""
-    return lambda installation, own: installation.host.exhaust_memory(installation.uids(own, component), command)
+    """Of one of the component's containers, as its kubelet then says."""
+
+    def exhaust(installation: Installation, namespace: str) -> None:
+        installation.host.exhaust_memory(installation.uids(namespace, component), command)
+        installation.wait_for_last_end(namespace, component, "OOMKilled")
+
+    return exhaust
 
 
 def in_a_sandbox(strike: Callable[[Installation, str], None]) -> Callable[[Installation, str], None]:
@@ -93,6 +98,11 @@ def in_a_sandbox(strike: Callable[[Installation, str], None]) -> Callable[[Insta
                 time.sleep(0.2)
 
     return wait
+
+
+def exhaust_held_sandbox(installation: Installation, namespace: str) -> None:
+    """Of one in which an attempt is at work."""
+    installation.host.exhaust_memory(installation.held_uids(namespace), KEEP_ALIVE)
 
 
 def kill_daemons(*programs: str) -> Callable[[Installation, str], None]:
@@ -162,17 +172,20 @@ def misset_operator(installation: Installation, namespace: str) -> None:
     own, operator = OPERATOR[0], "deployment/sweyard-operator"
     patch = json.dumps({"spec": {"template": {"spec": wrong_clock("operator")}}})
     installation.kubectl("-n", own, "patch", operator, "-p", patch)
-    installation.kubectl("-n", own, "rollout", "status", operator)
-    installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
-    installation.kubectl("-n", own, "rollout", "undo", operator)
-    installation.kubectl("-n", own, "rollout", "status", operator)
+    try:
+        installation.kubectl("-n", own, "rollout", "status", operator)
+        installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
+    finally:
+        installation.kubectl("-n", own, "rollout", "undo", operator)
+        installation.kubectl("-n", own, "rollout", "status", operator)
 
 
 def deafen_operator(installation: Installation, namespace: str) -> None:
-    """Its watches say nothing any more, for ever, and stay open."""
+    """Its watches say nothing any more, for ever, and stay open: it begins them anew."""
     own, component, command = OPERATOR
-    with installation.host.dead_connections(installation.uids(own, component), command):
+    with installation.host.dead_watches(installation.uids(own, component), command):
         installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
+        installation.wait_for_words(own, component, "was silent for", deadline_seconds=240)
 
 
 FAULTS = {
@@ -207,7 +220,7 @@ FAULTS = {
         failure="OOMKilled",
         spec={"trainer": {"resources": {"limits": {"memory": "1500Mi"}}}},
     ),
-    "sandbox out of memory": Fault(in_a_sandbox(exhaust_memory("sandbox", KEEP_ALIVE))),
+    "sandbox out of memory": Fault(in_a_sandbox(exhaust_held_sandbox)),
     "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
     "API server throttles": Fault(throttle, max_restarts=1),
@@ -221,10 +234,11 @@ FAULTS = {
         prepare=with_another_clock,
     ),
     "scheduler and controllers": Fault(kill_daemons("kube-scheduler", "kube-controller-manager")),
-    "engine": Fault(kill(None, "engine", "vllm"), engine="vllm"),
-    "gateway": Fault(kill(None, "gateway", "sweyard_trainer.gateway"), max_restarts=1, engine="vllm"),
+    "engine": Fault(kill(None, "engine", ENGINE), engine="vllm"),
+    "gateway": Fault(kill(None, "gateway", GATEWAY), max_restarts=1, engine="vllm"),
+    "gateway out of memory": Fault(exhaust_memory("gateway", GATEWAY), max_restarts=1, engine="vllm"),
     "engine out of memory": Fault(
-        exhaust_memory("engine", "vllm"),
+        exhaust_memory("engine", ENGINE),
         engine="vllm",
         spec={"inference": {"engine": "vllm", "resources": {"limits": {"memory": "8Gi"}}}},
     ),
