@@ -8,9 +8,11 @@ import typer
 
 from sweyard_api.program import program
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 
 if TYPE_CHECKING:
-    from sweyard_cli.ui.cluster import ClusterView
+    from sweyard_cli.ui.directories import Directories
+    from sweyard_cli.ui.sources import Sources
 
 IN_POD = "KUBERNETES_SERVICE_HOST"
 """Set by the kubelet in every pod."""
@@ -19,7 +21,12 @@ IN_POD = "KUBERNETES_SERVICE_HOST"
 def ui(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="A run's directory, or the one that runs are in.", show_default=False),
+        typer.Argument(
+            metavar="[DIR]",
+            help="A run's directory, or the one that runs are in.",
+            show_default=False,
+            parser=given_path,
+        ),
     ] = None,
     cluster: Annotated[bool, typer.Option("--cluster", help="Runs, sandboxes and images of the cluster.")] = False,
     namespaces: Annotated[
@@ -41,8 +48,8 @@ def ui(
 ) -> None:
     """Show runs, sandboxes, images and attempts in a browser. It only reads.
 
-    With DIR, or without --cluster, runs of this machine (default: runs/); a run on the cluster whose volume is mounted
-    at DIR/NAME has its figures and attempts, too.
+    With DIR, or without --cluster, runs of this machine (default: runs/). A run on the cluster whose volume is mounted
+    at DIR/NAME has its figures and attempts, too, if it is of the first --namespace, in a pod of the pod's own.
     """
     import secrets
 
@@ -51,6 +58,7 @@ def ui(
     from sweyard_cli.ui.serve import serve
     from sweyard_cli.ui.sources import Sources
 
+    token = _checked(token)
     if anyone and token:
         raise UserError("--anyone and --token exclude each other")
     if (namespaces or everywhere) and not cluster:
@@ -61,16 +69,24 @@ def ui(
             f"or `{program()} ui --cluster`"
         )
     root = directory or (None if cluster else RUNS)
-    sources = Sources(
-        Directories(root) if root is not None else None, _cluster(namespaces, everywhere) if cluster else None
-    )
+    directories = Directories(root) if root is not None else None
+    sources = _with_cluster(directories, namespaces or [], everywhere=everywhere) if cluster else Sources(directories)
     serve(sources, host, port, None if anyone else token or secrets.token_urlsafe(16))
 
 
-def _cluster(namespaces: list[str] | None, everywhere: bool) -> "ClusterView":
+def _checked(token: str | None) -> str | None:
+    """Files that Secrets are made of end with a newline, which nobody types. Raises UserError for none."""
+    if token is not None and not token.strip():
+        raise UserError("the token is empty: give one, by --token or SWEYARD_UI_TOKEN, or leave it out")
+    return token and token.strip()
+
+
+def _with_cluster(directories: "Directories | None", namespaces: list[str], *, everywhere: bool) -> "Sources":
     from sweyard_cli.cluster.connection import connect, connect_from_pod
     from sweyard_cli.ui.cluster import ClusterView
+    from sweyard_cli.ui.sources import Sources
 
     is_in_pod = IN_POD in os.environ and "KUBECONFIG" not in os.environ
-    connection = connect_from_pod() if is_in_pod else connect()
-    return ClusterView(connection, None if everywhere else namespaces or [connection.namespace])
+    connection = connect_from_pod() if is_in_pod else connect(namespaces[0] if namespaces else None)
+    view = ClusterView(connection, None if everywhere else namespaces or [connection.namespace])
+    return Sources(directories, view, connection.namespace)

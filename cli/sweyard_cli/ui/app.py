@@ -1,6 +1,7 @@
 """The web application: every address that it answers, each with a plain value. It only reads."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from sweyard_cli.disk import told
 from sweyard_cli.errors import UserError
 from sweyard_cli.ui.assets import Asset, load_assets
 from sweyard_cli.ui.attempt import read_attempt_view
@@ -21,6 +23,7 @@ from sweyard_cli.ui.json_values import finite
 from sweyard_cli.ui.news import stream_news
 from sweyard_cli.ui.not_there import NotThereError
 from sweyard_cli.ui.query import Query
+from sweyard_cli.ui.recent import Recent
 from sweyard_cli.ui.run_files import RunFiles
 from sweyard_cli.ui.sources import Sources
 from sweyard_cli.ui.text_search import TextSearch
@@ -36,13 +39,22 @@ def make_app(
     token: str | None,
     *,
     news_seconds: float = NEWS_SECONDS,
+    num_readers: int = 1,
     is_ending: Callable[[], bool] = lambda: False,
 ) -> Starlette:
-    """`token` None: whoever reaches it may look. Streams end soon after `is_ending`; nothing else would end them."""
-    assets, search = load_assets(), TextSearch()
+    """`token` None: whoever reaches it may look. Streams end soon after `is_ending`; nothing else would end them.
+
+    `num_readers` files are searched at a time, whoever searches.
+    """
+    assets, search = load_assets(), TextSearch(num_readers=num_readers)
+    stamps = Recent(sources.stamps, seconds=news_seconds / 2, clock=time.monotonic)
+
+    async def health(request: Request) -> Response:
+        """Without a thread of those that read: many long searches are no reason to start this process again."""
+        return Response("ok\n", media_type="text/plain")
 
     async def news(request: Request) -> Response:
-        told = stream_news(sources, interval_seconds=news_seconds, is_ending=is_ending)
+        told = stream_news(stamps, interval_seconds=news_seconds, is_ending=is_ending)
         return StreamingResponse(told, media_type="text/event-stream")
 
     def of_run(read: Callable[[RunFiles, Request], Any]) -> Callable[[Request], Response]:
@@ -52,7 +64,7 @@ def make_app(
         Route("/", lambda request: send_asset(request, assets["index.html"])),
         Route("/static/{path:path}", lambda request: send_asset(request, assets.get(request.path_params["path"]))),
         Route("/favicon.ico", lambda request: send_asset(request, assets["icon.svg"])),
-        Route("/healthz", lambda request: Response("ok\n", media_type="text/plain")),
+        Route("/healthz", health),
         Route("/api/news", news),
         Route("/api/pools", answering(lambda _: sources.pools())),
         Route("/api/pools/{where}/{name}", answering(lambda request: sources.pool(*_named(request)))),
@@ -74,13 +86,23 @@ def answering(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
 
     def endpoint(request: Request) -> Response:
         try:
-            return _json(read(request))
+            return _json(_read_settled(read, request))
         except NotThereError as error:
             return _json({"error": str(error)}, 404)
         except (UserError, SweyardError) as error:
             return _json({"error": str(error)}, 400)
+        except OSError as error:
+            return _json({"error": told(error)}, 500)
 
     return endpoint
+
+
+def _read_settled(read: Callable[[Request], Any], request: Request) -> Any:
+    """A file that is gone between being found and being opened has just given way to another one."""
+    try:
+        return read(request)
+    except FileNotFoundError:
+        return read(request)
 
 
 def list_attempts(files: RunFiles, request: Request, search: TextSearch) -> dict[str, Any]:
@@ -90,9 +112,10 @@ def list_attempts(files: RunFiles, request: Request, search: TextSearch) -> dict
     """
     query = Query.parse(request.query_params)
     everything = files.index.table()
-    found, searched = query.select(everything), 1.0
+    found, searched, unread = query.select(everything), 1.0, list(files.index.unread().values())
     if query.text:
-        found, searched = search.among(found, files.index.paths(holding=query.text), query.text)
+        found, searched, untold = search.among(found, files.index.paths(holding=query.text), query.text)
+        unread += untold
     counts = found["outcome"].value_counts().to_pylist()
     return {
         "rows": query.page(found),
@@ -101,6 +124,7 @@ def list_attempts(files: RunFiles, request: Request, search: TextSearch) -> dict
         "of": everything.num_rows,
         "outcomes": {entry["values"]: entry["counts"] for entry in counts},
         "labels": list(files.index.paths()),
+        "unread": unread,
     }
 
 

@@ -1,7 +1,7 @@
 """AttemptIndex: the short columns of all attempts of a run in memory, so that lists and counts need no file.
 
-A file is read again only once it has changed. A hundred thousand attempts take about 20 MB, and the set of trigrams
-that a file has in its texts 8 KiB.
+A file is read again only once it has changed; one that cannot be read is told, and hides no other. A hundred thousand
+attempts take about 20 MB, and the set of trigrams that a file has in its texts 8 KiB.
 """
 
 import threading
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sweyard_cli.ui.file_stamp import Stamp, file_stamp
 from sweyard_trainer.rollouts.files import find_files
-from sweyard_trainer.rollouts.reading import read_columns
+from sweyard_trainer.rollouts.reading import RolloutFormatError, read_columns
 from sweyard_trainer.rollouts.schema import SCHEMA
 from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.rollouts.trigrams import Trigrams, may_hold, trigrams_of_file
@@ -34,6 +34,8 @@ class _Known:
     table: pa.Table
     trigrams: Trigrams | None
     """Of its texts."""
+    trouble: str = ""
+    """Why it could not be read."""
 
 
 class AttemptIndex:
@@ -46,7 +48,7 @@ class AttemptIndex:
         self._lock = threading.Lock()
 
     def table(self) -> pa.Table:
-        """COLUMNS and LABEL of every attempt, file by file. Raises RolloutFormatError."""
+        """COLUMNS and LABEL of every attempt, file by file."""
         with self._lock:
             known = {label: found for label, path in self._files().items() if (found := self._read(label, path))}
             if known != self._known:
@@ -55,10 +57,16 @@ class AttemptIndex:
             return self._table
 
     def paths(self, *, holding: str = "") -> Mapping[str, Path]:
-        """Files by label, as `table` has seen them, but for those that cannot have the text `holding`."""
+        """Files by label, as `table` has seen them, but for those that cannot have the text `holding`, or be read."""
         self.table()
         text = escape(holding)
-        return {label: one.path for label, one in self._known.items() if may_hold(one.trigrams, text)}
+        known = self._known.items()
+        return {label: one.path for label, one in known if not one.trouble and may_hold(one.trigrams, text)}
+
+    def unread(self) -> Mapping[str, str]:
+        """By label a sentence for each file that cannot be read."""
+        self.table()
+        return {label: one.trouble for label, one in self._known.items() if one.trouble}
 
     def stamp(self) -> object:
         """Differs when there is news."""
@@ -79,6 +87,8 @@ class AttemptIndex:
             table = read_columns(path, COLUMNS)
         except FileNotFoundError:
             return None
+        except (RolloutFormatError, OSError) as error:
+            return _Known(path, stamp, _empty(), None, str(error))
         trigrams = trigrams_of_file(table.schema.metadata)
         labelled = table.append_column(LABEL, pa.repeat(pa.scalar(label), table.num_rows))
         return _Known(path, stamp, labelled.replace_schema_metadata(), trigrams)

@@ -21,7 +21,7 @@ def read_wave(files: RunFiles, label: str | None) -> dict[str, Any]:
         raise NotThereError(f"run {files.name} has recorded no attempts yet")
     wanted = label or _newest(list(paths))
     if wanted not in paths:
-        raise NotThereError(f"run {files.name} has recorded nothing of {wanted}")
+        raise NotThereError(files.index.unread().get(wanted) or f"run {files.name} has recorded nothing of {wanted}")
     return {"label": wanted, "labels": list(paths), **wave_of(read_columns(paths[wanted], _COLUMNS))}
 
 

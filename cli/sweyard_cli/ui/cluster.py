@@ -69,7 +69,7 @@ class ClusterView:
         config = self._config(where, name)
         return {
             **self._line(run),
-            "facts": list(facts_of(config)),
+            "facts": facts_of(config),
             "config": shown_config(config, without_cluster=False),
         }
 

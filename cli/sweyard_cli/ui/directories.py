@@ -34,5 +34,8 @@ class Directories:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether a run has begun to write there."""
-    return any((directory / sign).exists() for sign in _SIGNS)
+    """Whether a run has begun to write there. Where one may not look there may be one: whoever asks for it is told."""
+    try:
+        return any((directory / sign).exists() for sign in _SIGNS)
+    except PermissionError:
+        return True

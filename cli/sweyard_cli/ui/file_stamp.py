@@ -6,9 +6,9 @@ Stamp = tuple[int, int]
 
 
 def file_stamp(path: Path) -> Stamp | None:
-    """Differs when the file was written to, or another took its place; None without one."""
+    """Differs when the file was written to, or another took its place; None of none, or of one that may not be seen."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return None
     return found.st_mtime_ns, found.st_size

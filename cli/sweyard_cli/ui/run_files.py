@@ -65,12 +65,13 @@ class RunFiles:
     def described(self) -> Answer:
         """What was trained on what, and the whole config as text."""
         config = self.config()
-        return {"facts": list(facts_of(config)), "config": shown_config(config, without_cluster=True) if config else ""}
+        return {"facts": facts_of(config), "config": shown_config(config, without_cluster=True) if config else ""}
 
     def figures(self) -> Answer:
-        """All curves."""
+        """All curves, and a sentence for each rollout file that cannot be read."""
         progress = read_json(self.directory / PROGRESS_FILE)
-        return figures_of(self.rows(), self.index.table(), progress)
+        unread = list(self.index.unread().values())
+        return {**figures_of(self.rows(), self.index.table(), progress), "unread": unread}
 
     def rows(self) -> list[dict[str, Any]]:
         """Of metrics.jsonl; read again only when it has changed."""

@@ -1,5 +1,6 @@
 """Serving the page until it is interrupted."""
 
+import errno
 import socket
 
 import typer
@@ -9,6 +10,9 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.ui.app import NEWS_SECONDS, make_app
 from sweyard_cli.ui.sources import Sources
 
+_NUM_READERS = 4
+"""Files that are searched at a time: some 100 MB."""
+_NO_ADDRESS = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_AGAIN)
 _GRACE_SECONDS = 5
 """More than streams of news need to see that it ends."""
 
@@ -28,7 +32,7 @@ def make_server(sources: Sources, token: str | None, *, news_seconds: float = NE
 
     server = uvicorn.Server(
         uvicorn.Config(
-            make_app(sources, token, news_seconds=news_seconds, is_ending=is_ending),
+            make_app(sources, token, news_seconds=news_seconds, num_readers=_NUM_READERS, is_ending=is_ending),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
@@ -41,10 +45,14 @@ def make_server(sources: Sources, token: str | None, *, news_seconds: float = NE
 
 def listen(host: str, port: int) -> socket.socket:
     """Raises UserError."""
+    if not host:  # all addresses, to a socket
+        raise UserError("--host is empty, as a variable is that was never set: give an address, or 0.0.0.0 for all")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
+        if error.errno in _NO_ADDRESS:
+            raise UserError(f"--host {host}: is no address of this machine; give one, or 0.0.0.0 for all") from error
         raise UserError(f"{host} port {port}: {error.strerror}; give another --port, or 0 for a free one") from error
 
 

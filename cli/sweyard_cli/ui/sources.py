@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sweyard_cli.disk import told
 from sweyard_cli.errors import UserError
 from sweyard_cli.ui.cluster import ClusterView
 from sweyard_cli.ui.directories import Directories
@@ -19,16 +20,19 @@ Answer = dict[str, Any]
 class Sources:
     """Where to look. For several threads; every method may block.
 
-    Files of a run on the cluster are those in the directory of its name: its volume, mounted there.
+    Files of a run on the cluster are those in the directory of its name: its volume, mounted there. Volumes are of one
+    namespace, and so are they.
     """
 
     directories: Directories | None = None
     cluster: ClusterView | None = None
+    namespace: str = ""
+    """Whose runs have their files here; of runs on a cluster alone."""
 
     def runs(self) -> list[Answer]:
         """A line for each run. One whose files are damaged says so."""
         on_cluster = self.cluster.runs() if self.cluster else []
-        names = {line["name"] for line in on_cluster}
+        names = {line["name"] for line in on_cluster if line["where"] == self.namespace}
         here = [self._line(name, files) for name, files in self._here().items() if name not in names]
         return [*(self._with_spark(line) for line in on_cluster), *here]
 
@@ -38,15 +42,15 @@ class Sources:
             files = self.files(where, name)
             return {"where": where, "name": name, **files.state(), **files.described()}
         state = self._with_spark(self.cluster.run(where, name))
-        files_there = self._here().get(name)
+        files_there = self._files(where, name)
         if files_there is None:
             return {**state, "has_files": False}
         return {**state, "restart_steps": files_there.restart_steps()}
 
     def files(self, where: str, name: str) -> RunFiles:
         """What a run wrote. Raises NotThereError."""
-        found = self._here().get(name)
-        if found is None or (where != HERE and self.cluster is None):
+        found = self._files(where, name)
+        if found is None:
             raise NotThereError(
                 f"there are no files of run {name} here: it has written nothing yet, or its volume is not mounted"
             )
@@ -70,17 +74,23 @@ class Sources:
         """By topic a value that differs when there is news of it; quick enough to be asked each second."""
         here = {name: files.stamp() for name, files in self._here().items()}
         there = self.cluster.stamps() if self.cluster else {}
+        mounted = {f"run {self.namespace}/{name}": stamp for name, stamp in here.items()}
         return {
             **{f"run {HERE}/{name}": stamp for name, stamp in here.items()},
-            **{topic: (stamp, here.get(topic.rpartition("/")[2])) for topic, stamp in there.items()},
+            **there,
+            **{topic: (there[topic], stamp) for topic, stamp in mounted.items() if topic in there},
         }
 
     def _here(self) -> Mapping[str, RunFiles]:
         return self.directories.runs() if self.directories else {}
 
+    def _files(self, where: str, name: str) -> RunFiles | None:
+        is_here = where == HERE or (self.cluster is not None and where == self.namespace)
+        return self._here().get(name) if is_here else None
+
     def _with_spark(self, line: Answer) -> Answer:
         """Files know the rewards from the beginning."""
-        files = self._here().get(line["name"])
+        files = self._files(line["where"], line["name"])
         return {**line, "spark": files.spark()} if files else line
 
     def _line(self, name: str, files: RunFiles) -> Answer:
@@ -88,6 +98,8 @@ class Sources:
             state = files.state()
         except UserError as error:
             state = {"phase": "Damaged", "message": str(error)}
+        except OSError as error:
+            state = {"phase": "Damaged", "message": told(error)}
         return {"where": HERE, "name": name, **state}
 
 

@@ -1,17 +1,23 @@
 """What the page's server answers of a run's files."""
 
+import asyncio
 import json
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import httpx
 import numpy as np
 import pytest
+from anyio.to_thread import current_default_thread_limiter
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.cli.conftest import attempt, step_row, write_attempts
 
-from sweyard_cli.ui.app import make_app
+from sweyard_cli.ui.app import answering, make_app
 from sweyard_cli.ui.directories import Directories
 from sweyard_cli.ui.sources import Sources
 from sweyard_trainer.rollouts.seen_tokens import SeenTokens, write_seen
@@ -185,3 +191,62 @@ def test_a_step_that_ends_while_one_looks_is_seen(make_run: MakeRun) -> None:
     (run / "rollouts" / "step-000001.parquet").unlink()
     assert client.get("/api/runs/_/run/attempts", params={"text": "as solved"}).json()["rows"][0]["task_id"] == "t9"
     assert client.get("/api/runs/_/run/attempts").json()["of"] == 9
+
+
+@pytest.mark.parametrize("damage", ["cut", "a directory", "another program's"])
+def test_a_damaged_file_is_told_and_hides_no_other(make_run: MakeRun, damage: str) -> None:
+    run = make_run()
+    path = run / "rollouts" / "step-000002.parquet"
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "a directory":
+        path.mkdir()
+    else:
+        path.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"PAR1 of somebody else's")
+    client = client_of(run)
+    for asked in ({}, {"text": "as solved"}):
+        told = client.get("/api/runs/_/run/attempts", params=asked).json()
+        assert (told["of"], "step-000002" in told["labels"]) == (9, False)
+        assert [str(path) in sentence for sentence in told["unread"]] == [True]
+    assert client.get("/api/runs/_/run/figures").json()["unread"] == told["unread"]
+    assert client.get("/api/runs/_/run/attempt", params={"id": "step-1/t1/0"}).json()["outcome"] == "unsolved"
+    wave = client.get("/api/runs/_/run/wave", params={"label": "step-000002"})
+    assert (wave.status_code, wave.json()["error"]) == (404, told["unread"][0])
+
+
+def test_what_gave_way_to_another_file_while_it_was_asked_for_is_asked_for_again() -> None:
+    answers: list[Any] = [FileNotFoundError("under-way.arrows"), {"rows": 1}]
+
+    def read(_: object) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert json.loads(answering(read)(cast(Request, None)).body) == {"rows": 1}
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied", "/runs/r"), FileNotFoundError(2, "x", "/r")]
+)
+def test_a_place_that_cannot_be_read_is_told(error: OSError) -> None:
+    def read(_: object) -> Any:
+        raise error
+
+    response = answering(read)(cast(Request, None))
+    assert (response.status_code, str(error.filename) in json.loads(response.body)["error"]) == (500, True)
+
+
+async def test_it_is_alive_while_all_that_read_are_at_work(make_run: MakeRun) -> None:
+    go_on = threading.Event()
+    sources = Sources(Directories(make_run()))
+    waiting = cast(Sources, SimpleNamespace(runs=lambda: go_on.wait(60), stamps=sources.stamps))
+    current_default_thread_limiter().total_tokens = 1
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(make_app(waiting, None)), base_url="http://x") as client:
+        reading = asyncio.create_task(client.get("/api/runs"))
+        while current_default_thread_limiter().borrowed_tokens == 0:
+            await asyncio.sleep(0)
+        assert (await client.get("/healthz")).text == "ok\n"
+        assert not reading.done()
+        go_on.set()
+        assert (await reading).json() is True

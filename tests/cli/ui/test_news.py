@@ -13,7 +13,7 @@ from sweyard_cli.ui.sources import Sources
 
 async def test_a_row_of_figures_and_a_new_run_are_news(make_run: Callable[..., Path]) -> None:
     run = make_run()
-    stream = stream_news(Sources(Directories(run.parent)), interval_seconds=0.001)
+    stream = stream_news(Sources(Directories(run.parent)).stamps, interval_seconds=0.001)
     assert await anext(stream) == "event: hello\ndata: {}\n\n"
     silence = await anext(stream)
     assert silence.startswith(":"), "nothing has changed"

@@ -34,10 +34,10 @@ class FakeCluster:
         return {"run team/run": "7"}
 
 
-def sources_of(make_run: MakeRun, name: str) -> Sources:
+def sources_of(make_run: MakeRun, name: str, namespace: str = "team") -> Sources:
     run = make_run(rows=[step_row(step, 0.5) for step in (1, 2)])
     record_restart(run, 1, datetime(2026, 1, 1, tzinfo=UTC))
-    return Sources(Directories(run), cast(ClusterView, FakeCluster(name)))
+    return Sources(Directories(run), cast(ClusterView, FakeCluster(name)), namespace)
 
 
 def test_a_run_with_a_volume_is_one_run_and_its_restarts_have_steps(make_run: MakeRun) -> None:
@@ -47,6 +47,15 @@ def test_a_run_with_a_volume_is_one_run_and_its_restarts_have_steps(make_run: Ma
     assert sources.run("team", "run")["restart_steps"] == [1]
     assert sources.files("team", "run").rows()
     assert sources.stamps()["run team/run"] != ("7", None)
+
+
+def test_a_volume_is_of_no_run_of_its_name_in_another_namespace(make_run: MakeRun) -> None:
+    sources = sources_of(make_run, "run", namespace="other")
+    assert [(line["where"], line["spark"]) for line in sources.runs()] == [("team", [1.0]), ("_", [0.5, 0.5])]
+    assert sources.run("team", "run")["has_files"] is False
+    with pytest.raises(NotThereError):
+        sources.files("team", "run")
+    assert sources.stamps()["run team/run"] == "7"
 
 
 def test_a_run_without_a_volume_has_no_files_and_hides_none_of_this_machine(make_run: MakeRun) -> None:

@@ -43,3 +43,27 @@ def test_only_files_of_the_attempts_that_are_asked_for_are_read(make_run: MakeRu
     table, paths = index.table(), index.paths()
     (rollouts / "step-000003.parquet").unlink()
     assert ids(TextSearch().among(table.slice(0, 2), paths, "found")) == ["1/t1/0", "2/t1/0"]
+
+
+def test_a_file_whose_texts_are_damaged_is_told_and_the_search_goes_on(make_run: MakeRun) -> None:
+    rollouts = make_run(attempts=STEPS) / "rollouts"
+    index = AttemptIndex(rollouts)
+    table, paths = index.table(), index.paths()
+    path = rollouts / "step-000002.parquet"
+    content = bytearray(path.read_bytes())
+    patch = content.index(b"+found")
+    content[patch - 40 : patch + 6] = bytes(46)
+    path.write_bytes(content)
+    found = TextSearch(num_readers=2).among(table, paths, "found")
+    assert (ids(found), found.searched) == (["1/t1/0", "3/t1/0"], 1.0)
+    [sentence] = found.unread
+    assert str(path) in sentence
+
+
+def test_a_file_that_gave_way_to_another_one_has_nothing(make_run: MakeRun) -> None:
+    rollouts = make_run(attempts=STEPS) / "rollouts"
+    index = AttemptIndex(rollouts)
+    table, paths = index.table(), index.paths()
+    (rollouts / "step-000002.parquet").unlink()
+    found = TextSearch().among(table, paths, "found")
+    assert (ids(found), found.unread) == (["1/t1/0", "3/t1/0"], [])

@@ -59,6 +59,13 @@ export function outcomeTag(outcome) {
   return h("span", { class: `tag o-${outcome}` }, h("i", { "aria-hidden": "true" }), outcomeName(outcome));
 }
 
+/** Rollout files that could not be read, a sentence each: what is shown is without them. */
+export function unreadFiles(sentences) {
+  const rest = sentences.length - 3;
+  return sentences.slice(0, 3).map((sentence) => h("p", { class: "missing", role: "status" }, sentence)).concat(
+    rest > 0 ? h("p", { class: "missing" }, `and ${count(rest, "file")} more`) : []);
+}
+
 export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
 
 export function number(value) {

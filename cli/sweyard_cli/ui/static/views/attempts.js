@@ -1,7 +1,7 @@
 // The attempts of a run: filtered, sorted, searched. Only rows that are seen are asked for.
 
 import { ask, runPath } from "/static/api.js";
-import { EVERY_OUTCOME, h, number, outcomeTag, percent, put } from "/static/dom.js";
+import { EVERY_OUTCOME, h, number, outcomeTag, percent, put, unreadFiles } from "/static/dom.js";
 import { runTabs } from "/static/views/run.js";
 import { runAddress } from "/static/views/runs.js";
 import { attemptAddress, labelName } from "/static/views/wave.js";
@@ -13,7 +13,7 @@ const COLUMNS = [["attempt_id", "Attempt", ""], ["outcome", "Outcome", ""], ["re
 
 export function attemptsView({ parts: [where, name], parameters }) {
   const run = { where, name };
-  const asked = { text: "", outcome: "", label: "", reward: "", task: "", group: "", sort: "", ...parameters };
+  const asked = { text: "", outcome: "", label: "", reward: "", task: "", min_tokens: "", group: "", sort: "", ...parameters };
   let pages = new Map();
   let total = 0;
   let isSearching = false;
@@ -21,6 +21,7 @@ export function attemptsView({ parts: [where, name], parameters }) {
   let round = new AbortController();
 
   const note = h("p", { class: "sub", role: "status" });
+  const missing = h("div", { class: "missing-files" });
   const search = field("text", "Search transcripts, patches, grading  ( / )", "search");
   const outcomes = h("div", { class: "states", role: "group", "aria-label": "Outcome" });
   const label = h("select", { "aria-label": "Step or evaluation", onchange: () => change({ label: label.value }) });
@@ -66,6 +67,7 @@ export function attemptsView({ parts: [where, name], parameters }) {
   function drawHead(answer) {
     const [found, all] = [answer.count, answer.of].map((count) => count.toLocaleString("en"));
     note.textContent = answer.searched < 1 ? `${found} so far, ${percent(answer.searched)} searched` : found === all ? `${all} attempts` : `${found} of ${all} attempts`;
+    put(missing, unreadFiles(answer.unread));
     const wanted = asked.outcome.split(",").filter(Boolean);
     const known = EVERY_OUTCOME.filter((outcome) => outcome in answer.outcomes || wanted.includes(outcome));
     put(outcomes, known.map((outcome) => {
@@ -126,8 +128,8 @@ export function attemptsView({ parts: [where, name], parameters }) {
   const view = {
     title: `${name}: attempts`,
     element: h("section", { class: "page tall" },
-      h("header", { class: "head" }, h("div", { class: "title" }, h("h1", {}, name)), note), runTabs(run, "attempts"),
-      h("div", { class: "bar" }, search, label, field("task", "Task"), field("reward", "Reward: 1, >0, <=0.5"), asked.group ? h("span", { class: "chip" }, `group ${asked.group}`, h("button", { class: "quiet", "aria-label": "all groups", onclick: (event) => { event.target.parentElement.remove(); change({ group: "" }); } }, "×")) : null),
+      h("header", { class: "head" }, h("div", { class: "title" }, h("h1", {}, name)), note, missing), runTabs(run, "attempts"),
+      h("div", { class: "bar" }, search, label, field("task", "Task"), field("reward", "Reward: 1, >0, <=0.5"), field("min_tokens", "Sampled tokens, at least"), asked.group ? h("span", { class: "chip" }, `group ${asked.group}`, h("button", { class: "quiet", "aria-label": "all groups", onclick: (event) => { event.target.parentElement.remove(); change({ group: "" }); } }, "×")) : null),
       outcomes, table),
     keys: { "/": ["search", () => search.focus()], j: ["next attempt", () => choose(1)], k: ["attempt before", () => choose(-1)] },
     async refresh(topics) {

@@ -2,7 +2,7 @@
 
 import { ask, runPath } from "/static/api.js";
 import { COLOURS, lineChart, stackedBars } from "/static/charts.js";
-import { duration, EVERY_OUTCOME, h, number, outcomeName, percent, put } from "/static/dom.js";
+import { duration, EVERY_OUTCOME, h, number, outcomeName, percent, put, unreadFiles } from "/static/dom.js";
 import { FINISHED, phasePill, progressBar, runAddress } from "/static/views/runs.js";
 
 // [title, [[name in the legend, figure]...], how it is written, begins at zero]
@@ -101,6 +101,7 @@ function chartsOf(runs, figures, state) {
   if (!figures.length) return h("p", { class: "empty" }, "Figures are in the files of the run, which this page was not given.");
   const data = figures.map((one) => ({ ...one, main: one.phases.rl ?? one.phases.sft ?? null }));
   const several = runs.length > 1;
+  const missing = figures.flatMap((one) => one.unread);
   const marks = (state.restart_steps ?? []).map((x) => ({ x, what: "the trainer was started again" }));
   const version = data[0].versions;
   const at = (step) => (version === null || !data[0].main ? "" : ` · weights v${step - 1 + version}`);
@@ -134,8 +135,8 @@ function chartsOf(runs, figures, state) {
     "Warm-up": CHARTS["Warm-up"].map((chart) => plain(chart, (one) => one.phases.warmup, { marks: [], at: null })),
   };
   const shown = Object.entries(sections).map(([title, all]) => [title, all.flat().filter(Boolean)]).filter(([, all]) => all.length);
-  if (!shown.length) return h("p", { class: "empty" }, "No step has ended yet.");
-  return shown.map(([title, all]) => h("section", { class: "group" }, h("h2", {}, title), h("div", { class: "charts" }, all)));
+  if (!shown.length) return [unreadFiles(missing), h("p", { class: "empty" }, "No step has ended yet.")];
+  return [unreadFiles(missing), shown.map(([title, all]) => h("section", { class: "group" }, h("h2", {}, title), h("div", { class: "charts" }, all)))];
 }
 
 function pointsOf(columns, figure) {
