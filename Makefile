@@ -146,7 +146,7 @@ requirements: venv ## Pin requirements/*.txt again from pyproject.toml
 	$(PIN) --extra gpu --extra wandb -o requirements/trainer-gpu.txt
 
 .PHONY: images
-images: venv ## Build every container image with docker or buildah
+images: venv ## Build the small container images with docker or buildah (docs/gpu-run.md has all)
 	$(PY) -m sweyard_cluster images build --all
 
 .PHONY: image-trainer

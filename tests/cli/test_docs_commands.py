@@ -23,7 +23,8 @@ def test_a_block_without_a_mark_runs(
     make_run(attempts=ATTEMPTS, summary={}).rename(tmp_path / "runs" / "tiny")
     (tmp_path / "examples").symlink_to(DOCS.parent / "examples")
     (tmp_path / "datasets").mkdir()
-    write_dataset(tmp_path / "datasets" / "tiny", 3, json.dumps)
+    for name in ("tiny", "mine"):
+        write_dataset(tmp_path / "datasets" / name, 3, json.dumps)
     monkeypatch.setenv("SWEYARD_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     play(block, sweyard, tmp_path, {})

@@ -13,6 +13,7 @@ from tests.shell_blocks import CLUSTER, DOCS, HELM, LONG, RUNS, Block, blocks
 from sweyard_api.reference import pages
 from sweyard_api.validate import validate_text
 from sweyard_cli.main import app
+from sweyard_cluster.arguments import parser
 from sweyard_operator.metrics import Metrics
 from sweyard_operator.run_metrics import RunMetrics
 
@@ -37,6 +38,9 @@ def test_every_command_of_a_block_exists_with_its_options_and_files(block: Block
                 parse(typer.main.get_command(app), words[1:])
             case "make":
                 assert {word for word in words[1:] if "=" not in word} <= TARGETS
+            case "python":
+                assert words[1:3] == ["-m", "sweyard_cluster"]
+                parser().parse_args(words[3:])
             case program:
                 assert program in OTHERS
         for path in (word for word in words if re.match(r"(examples|charts)/", word)):
