@@ -30,15 +30,20 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def installation(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
-    """The chart on the session's cluster; removed at the end, with the kinds."""
+def commands(cluster: TestCluster) -> Commands:
+    """kubectl and helm, for the session's cluster."""
     paths = [str(cluster.tool.binaries.path(name).parent) for name in ("kubectl", "helm")]
     environment = {
         **os.environ,
         "KUBECONFIG": str(cluster.kubeconfig),
         "PATH": os.pathsep.join([*paths, os.environ["PATH"]]),
     }
-    commands = Commands(Console(quiet=True), environment)
+    return Commands(Console(quiet=True), environment)
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: TestCluster, commands: Commands, dataset: Path) -> Iterator[Installation]:
+    """The chart on the session's cluster; removed at the end, with the kinds."""
     images, task_images = bring_images(commands, Native(cluster.name), "base", dataset, CHECKOUT)
     install_chart(commands, CHECKOUT / "charts" / "sweyard", chart_values(images, CHECKOUT))
     made = Installation(cluster, commands, dataset, images["trainer"], task_images)

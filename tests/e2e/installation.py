@@ -152,6 +152,13 @@ class Installation:
         found = self.host.in_node("find", place, "-type", "f", "-path", f"{place}/{pattern}").splitlines()
         return {path.removeprefix(f"{place}/"): self.host.in_node("cat", path) for path in sorted(found)}
 
+    def write_volume(self, namespace: str, claim: str, path: str, text: str) -> None:
+        """A file on a volume, as somebody else's program would leave it."""
+        claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        volume = self._cluster.api.get(f"{claims}/{claim}")["spec"]["volumeName"]
+        place = self._cluster.api.get(f"/api/v1/persistentvolumes/{volume}")["spec"]["hostPath"]["path"]
+        self.host.in_node("sh", "-c", 'printf %s "$2" > "$1"', "sh", f"{place}/{path}", text)
+
     def fill_volume(self, namespace: str) -> None:
         """Nothing goes into its small volume any more."""
         place = self._cluster.api.get(f"/api/v1/persistentvolumes/small-{namespace}")["spec"]["hostPath"]["path"]
