@@ -43,7 +43,7 @@ def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Ma
     """`document` in one phase of its preset, with the variables of the preset. Raises UserError."""
     spec, name = document["spec"], str(document["metadata"]["name"])
     try:
-        found = with_variables(phased(spec, phase) if phase else spec, environment)
+        found = with_variables(spec if phase is None else phased(spec, phase), environment)
     except InvalidSpecError as error:
         raise UserError("\n".join(f"{file}: {problem}" for problem in error.problems)) from error
     name = f"{name}-{phase}" if phase else name

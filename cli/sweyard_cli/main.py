@@ -1,6 +1,5 @@
 """The command line: what there is, in the order in which one meets it."""
 
-import importlib.metadata
 import io
 import os
 import sys
@@ -9,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sweyard_api.cache_root import cache_root
+from sweyard_api.version import VERSION
 from sweyard_cli.commands import cache, rollouts, tasks
 from sweyard_cli.commands.attach import attach
 from sweyard_cli.commands.demo import demo
@@ -43,7 +43,7 @@ app = typer.Typer(
 def tell_version(wanted: bool) -> None:
     """Print it and end."""
     if wanted:
-        typer.echo(f"sweyard {importlib.metadata.version('sweyard')}")
+        typer.echo(f"sweyard {VERSION}")
         raise typer.Exit
 
 

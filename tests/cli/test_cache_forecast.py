@@ -186,3 +186,10 @@ def test_without_a_cluster_a_missing_data_set_is_what_is_told(tmp_path: Path) ->
     spec = {"preset": "tiny", "tasks": {"train": {"dataset": "absent"}}}
     with pytest.raises(UserError, match=r"dataset 'absent' is not in .*; nor can a cluster be asked: the kubeconfig"):
         find_wanted({"kind": "TrainingRun", "metadata": {"name": "r"}, "spec": spec}, refuse, [tmp_path])
+
+
+def test_machines_are_told_a_plan_with_its_sums(sweyard: Callable[..., Any], tmp_path: Path) -> None:
+    file = cache_file(tmp_path, images=list(LAYERS), copies=2)
+    told = json.loads(sweyard("cache", "plan", "-f", file, "--nodes", "2", "-o", "json").stdout)
+    assert (told["num_images"], told["num_held"], told["pull_bytes"]) == (6, 0, 0)
+    assert [node["num_images"] for node in told["nodes"]] == [3, 3]

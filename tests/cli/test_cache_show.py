@@ -1,5 +1,6 @@
 """sweyard cache show: nodes by images, from the reports of the nodes."""
 
+import json
 from io import StringIO
 from typing import Any
 
@@ -8,7 +9,7 @@ from rich.console import Console
 
 from sweyard_api.constants import LABEL_CACHE
 from sweyard_cli.cache.heat_map import describe_failures, draw_row, show_holdings, split_columns
-from sweyard_cli.cache.holdings import Holdings, read_holdings
+from sweyard_cli.cache.holdings import Holdings, plain_holdings, read_holdings
 from sweyard_operator.build.cache_agent import build_assignment
 from sweyard_operator.cache_agent.protocol import (
     REPORT_KEY,
@@ -54,6 +55,19 @@ def test_reports_and_assignments_become_states() -> None:
     assert found.images == ("b:1", "a:1", "c:1")
     assert found.states["n1"] == {"b:1": "failed", "a:1": "cached", "c:1": "waiting"}
     assert found.used_bytes["n1"] == 3 * 10**9
+
+
+def test_machines_are_told_the_same() -> None:
+    told = json.loads(json.dumps(plain_holdings("ns", holdings())))
+    assert (told["namespace"], told["name"], [node["name"] for node in told["nodes"]]) == (
+        "ns",
+        "c",
+        ["n1", "n2", "n3"],
+    )
+    assert told["nodes"][0]["images"] == {"b:1": "failed", "a:1": "cached", "c:1": "waiting"}
+    assert [node["has_reported"] for node in told["nodes"]] == [True, True, False]
+    [failure] = told["failures"]
+    assert (failure["image"], failure["reason"], failure["nodes"]) == ("b:1", "NotFound", ["n1", "n2"])
 
 
 def test_one_failure_of_many_nodes_is_one_line() -> None:

@@ -193,3 +193,12 @@ def test_the_command_writes_where_it_is_told(sweyard: Callable[..., Any], make_r
     assert (tmp_path / "mine.html").exists()
     assert (tmp_path / "mine.png").exists()
     assert str(tmp_path / "mine.html") in result.stdout
+
+
+def test_a_name_that_ends_in_png_asks_for_the_curve_alone(
+    sweyard: Callable[..., Any], make_run: MakeRun, tmp_path: Path
+) -> None:
+    picture = tmp_path / "mine.png"
+    result = sweyard("report", make_run(), "-o", picture)
+    assert (result.exit_code, result.stdout) == (0, f"{picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,24 +1,27 @@
 """What users hand in: one sentence and exit code 2, never a traceback."""
 
 import errno
-import importlib.metadata
 import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from tests.cli.conftest import DOCUMENT, TINY
 
 from sweyard_api.constants import API_VERSION
 from sweyard_api.program import program
+from sweyard_api.version import VERSION
 from sweyard_cli.disk import told as told_in_words
 from sweyard_cli.disk import writes_to
+from sweyard_cli.main import app
 
 Sweyard = Callable[..., Any]
 
@@ -168,11 +171,27 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
     assert any(line.startswith("tiny: ") and len(line) > len("tiny: ") for line in lines)
 
 
-COMMANDS = [
-    *("demo", "validate", "resolve", "presets", "run", "eval", "export", "watch", "status", "report"),
-    *("logs", "attach", "stop", "resume", "ui", "doctor"),
-    *("tasks make", "tasks check", "tasks push"),
-]
+def commands(group: Any, *before: str) -> Iterator[str]:
+    """All that there are, as they are typed."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *before, name)
+        else:
+            yield " ".join([*before, name])
+
+
+COMMANDS = list(commands(typer.main.get_command(app)))
+
+
+def test_there_are_commands_for_each_part() -> None:
+    assert {command.partition(" ")[0] for command in COMMANDS} >= {
+        "run",
+        "logs",
+        "doctor",
+        "tasks",
+        "cache",
+        "rollouts",
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -182,7 +201,7 @@ def test_the_help_of_each_command_has_an_example(sweyard: Sweyard, command: str)
     assert f"Example: sweyard {command}" in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, "cache plan", "cache show", "cache mirror"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_flags_have_no_type_in_a_help(sweyard: Sweyard, command: str) -> None:
     assert "bool>" not in sweyard(*command.split(), "--help").stdout
 
@@ -198,11 +217,16 @@ def test_the_help_of_making_tasks_tells_its_defaults(sweyard: Sweyard) -> None:
         assert default in told
 
 
-def test_the_version_is_told(sweyard: Sweyard) -> None:
+def test_the_version_is_told_and_is_that_of_the_package_and_of_the_chart(sweyard: Sweyard) -> None:
     result = sweyard("--version")
-    assert (result.exit_code, result.stdout) == (0, f"sweyard {importlib.metadata.version('sweyard')}\n")
+    assert (result.exit_code, result.stdout) == (0, f"sweyard {VERSION}\n")
+    checkout = Path(__file__).parents[2]
+    assert tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    assert f"appVersion: {VERSION}\n" in (checkout / "charts" / "sweyard" / "Chart.yaml").read_text()
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RUN, CACHE = str(EXAMPLES / "tiny" / "trainingrun.yaml"), str(EXAMPLES / "pool" / "imagecache.yaml")
 MISUSES = {
     "watch without a run": (["watch"], "--output DIR"),
     "watch of two runs": (["watch", "tiny", "--output", "x"], "--output DIR"),
@@ -244,28 +268,71 @@ MISUSES = {
     "an outcome that there is not": (["rollouts", "list", "x", "--outcome", "won"], "--outcome won: there is none"),
     "names of what has none": (["doctor", "-o", "name"], "findings have no names: take -o json or -o yaml"),
     "a page for anyone who has a token": (["ui", "--anyone", "--token", "x"], "exclude each other"),
+    "a page with an empty token": (["ui", "--token", " \n"], "the token is empty"),
     "a namespace without a cluster": (["ui", "-n", "team"], "add --cluster"),
     "a page on a port that there is not": (["ui", "--port", "70000"], "less than or equal to 65535"),
     "a run resumed nowhere": (["resume"], "name a run on the cluster, or give --output DIR"),
     "a directory resumed that is no run's": (["resume", "-d", "/proc"], "/proc holds no trainingrun.yaml"),
     "local sandboxes on a cluster": (["resume", "tiny", "--allow-unisolated"], "give --output DIR"),
     "a command that there is not": (["runn"], "No such command 'runn'"),
+    "a run in no phase": (["run", "-f", RUN, "--phase", ""], "has no phase ''"),
+    "a report of another kind": (["report", "x", "-o", "x.pdf"], "a report is HTML (.html), Markdown (.md)"),
+    "a report of an empty path": (["report", ""], "a path is empty, as a variable is that was never set"),
+    "weights of an empty path": (["eval", RUN, "--weights", ""], "a path is empty"),
+    "an export of an empty path": (["export", "", "--to", "x"], "a path is empty"),
+    "an export to an empty path": (["export", "x", "--to", ""], "a path is empty"),
+    "attempts of an empty path": (["rollouts", "list", ""], "a path is empty"),
+    "a page of an empty path": (["ui", ""], "a path is empty"),
+    "a page on an empty address": (["ui", "/", "--port", "0", "--host", ""], "--host is empty"),
+    "a page on an address that is none": (["ui", "/", "--port", "0", "--host", ".."], "--host ..: is no address of"),
+    "a plan without room": (["cache", "plan", "-f", CACHE, "--nodes", "2", "--budget", "-5Gi"], "is no quantity above zero"),
+    "names of a plan": (["cache", "plan", "-f", CACHE, "--nodes", "2", "-o", "name"], "a plan has no names"),
+    "a mirror nowhere": (["cache", "mirror", "-f", CACHE, "--to", ""], "--to : write HOST[:PORT][/PREFIX]"),
+    "a mirror with a scheme": (["cache", "mirror", "-f", CACHE, "--to", "https://r.example/x"], "without http://"),
+    "times of a log without any": (["logs", "-d", "x", "--since", "5m"], "--of and --since are of runs on a cluster"),
+    "a run of two places": (["stop", "-d", "x", "-n", "team"], "--namespace is of a run on the cluster, and --output"),
+    "a shell in a sandbox without a name": (["attach", ""], "SANDBOX is ''"),
+    "a doctor of no file": (["doctor", "-f", "/nonexistent"], "/nonexistent: No such file"),
+    "a file that is named as if it were a data set": (
+        ["tasks", "list", "Makefile"],
+        "in this directory say ./Makefile",
+    ),
     "check of no data set": (["tasks", "check", "nosuch"], "sweyard tasks make --name nosuch --repo DIR`"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "says"), MISUSES.values(), ids=MISUSES)
-def test_misuse_is_told_in_a_sentence(sweyard: Sweyard, arguments: list[str], says: str) -> None:
+def test_misuse_is_told_in_a_sentence(
+    sweyard: Sweyard, arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(EXAMPLES.parent)
     result = sweyard(*arguments)
     assert result.exit_code == 2
     assert says in result.stderr
 
 
-def test_watching_a_damaged_run_is_told_in_a_sentence(sweyard: Sweyard, tmp_path: Path) -> None:
-    (tmp_path / "progress.json").write_text("[]")
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        ("[]", "progress.json holds no JSON object"),
+        ('{"step": "x"}', "progress.json holds no report of a run: it is damaged, or another program's"),
+        ('{"step": null}', "progress.json holds no report of a run"),
+    ],
+)
+def test_watching_a_damaged_run_is_told_in_a_sentence(sweyard: Sweyard, tmp_path: Path, report: str, says: str) -> None:
+    (tmp_path / "progress.json").write_text(report)
     result = sweyard("watch", "--output", tmp_path)
     assert result.exit_code == 2
-    assert "progress.json holds no JSON object" in result.stderr
+    assert says in result.stderr
+
+
+def test_a_report_of_a_run_whose_config_is_none_is_told_in_a_sentence(
+    sweyard: Sweyard, make_run: Callable[..., Path]
+) -> None:
+    run = make_run()
+    (run / "config.yaml").write_text("{model: {}}")
+    result = sweyard("report", run)
+    assert (result.exit_code, result.stderr) == (2, "error: the run's config is damaged, or another program's\n")
 
 
 def test_options_of_runs_here_are_refused_on_a_cluster(sweyard: Sweyard, run_file: Path) -> None:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sweyard_cli.cache.on_nodes import Places
 from sweyard_operator.cache_agent.image_names import family_of
@@ -71,6 +72,12 @@ class Forecast:
     def most_pulled_bytes(self) -> int:
         """By the node that pulls the most: it is the last to be ready."""
         return max((node.pull_bytes for node in self.nodes), default=0)
+
+
+def plain_forecast(told: Forecast) -> dict[str, Any]:
+    """For machines, with what its properties tell."""
+    sums = ("num_images", "num_held", "num_bytes", "pull_bytes", "most_pulled_bytes")
+    return {**asdict(told), **{name: getattr(told, name) for name in sums}}
 
 
 def forecast(

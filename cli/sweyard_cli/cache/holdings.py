@@ -1,7 +1,7 @@
 """What the nodes of a cache hold, by their own reports."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sweyard_operator.cache_agent.protocol import ImageState, NodeReport
@@ -46,6 +46,27 @@ class Holdings:
         if node in self.silent:
             return "no report yet"
         return "as last said: takes no part now" if node in self.absent else ""
+
+
+def plain_holdings(namespace: str, told: Holdings) -> dict[str, Any]:
+    """For machines."""
+    return {
+        "namespace": namespace,
+        "name": told.name,
+        "condition": told.condition,
+        "nodes": [
+            {
+                "name": node,
+                "images": {image: state.value for image, state in states.items()},
+                "used_bytes": told.used_bytes[node],
+                "has_reported": node not in told.silent,
+            }
+            for node, states in told.states.items()
+        ],
+        "failures": [
+            {**asdict(failure), "state": failure.state.value, "nodes": list(failure.nodes)} for failure in told.failures
+        ],
+    }
 
 
 def read_holdings(

@@ -5,12 +5,17 @@ from typing import Annotated
 
 import typer
 
-from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.errors import UserError
 
 
 def attach(
-    pod: Annotated[str, typer.Argument(metavar="SANDBOX", help="Pod of a sandbox that is held.", show_default=False)],
+    sandbox: Annotated[
+        str,
+        typer.Argument(
+            metavar="SANDBOX", help="Pod of a sandbox that is held.", show_default=False, callback=checked_name
+        ),
+    ],
     namespace: NamespaceOption = None,
 ) -> None:
     """Open a shell in a sandbox beside the agent that works in it. What you change there, it sees."""
@@ -19,7 +24,7 @@ def attach(
     from sweyard_cli.cluster.terminal import run_shell
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UserError(f"a shell needs a terminal; for one command use `kubectl exec {pod} -c sandbox -- COMMAND`")
+        raise UserError(f"a shell needs a terminal; for one command use `kubectl exec {sandbox} -c sandbox -- COMMAND`")
     connection = connect(namespace)
-    typer.echo(f"{pod} is held by {find_held(connection, pod)}", err=True)
-    raise typer.Exit(run_shell(connection, pod))
+    typer.echo(f"{sandbox} is held by {find_held(connection, sandbox)}", err=True)
+    raise typer.Exit(run_shell(connection, sandbox))

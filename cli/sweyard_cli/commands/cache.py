@@ -13,6 +13,7 @@ from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_documents
 from sweyard_cli.errors import UserError
 from sweyard_cli.groups import FlagCommand, SentenceGroup
+from sweyard_cli.output import Format, OutputOption, print_for_machines
 
 if TYPE_CHECKING:
     from sweyard_cli.cache.docker_logins import DockerLogins
@@ -31,6 +32,7 @@ InsecureOption = Annotated[
 ]
 
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
+_REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
@@ -63,13 +65,16 @@ def plan(
         typer.Option(min=1.0, max=100.0, help="Bytes on disk for each compressed one: containerd keeps both forms."),
     ] = 3.0,
     insecure_registry: InsecureOption = None,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Say what the images of the TrainingRun or ImageCache in FILE will cost, before anything is pulled."""
-    from sweyard_cli.cache.forecast import forecast, list_sizes
+    from sweyard_cli.cache.forecast import forecast, list_sizes, plain_forecast
     from sweyard_cli.cache.forecast_view import show_forecast
     from sweyard_cli.cache.registry import Registry, read_layers
     from sweyard_cli.cache.registry_client import RegistryClient
 
+    if output is Format.NAME:
+        raise UserError("a plan has no names: take -o json or -o yaml")
     bits_per_second = parse_bandwidth(bandwidth)
     wanted = _wanted(file, namespace)
     places = _places(wanted, namespace, nodes, budget)
@@ -84,6 +89,9 @@ def plan(
         make_console(stderr=True).print(text, markup=False)
     copies = len(places.nodes) if wanted.spec.copies == "all" else int(wanted.spec.copies)
     told = forecast(wanted.images, layers, places, copies, disk_bytes_per_compressed=disk_factor)
+    if output is not Format.TABLE:
+        print_for_machines(output, plain_forecast(told))
+        return
     show_forecast(told, console, bits_per_second=bits_per_second, pulls_on_demand=copies == 0, asked_sizes=sizes)
 
 
@@ -93,14 +101,20 @@ def show(
         str | None, typer.Argument(help="Only this ImageCache.", show_default=False, callback=checked_name)
     ] = None,
     namespace: NamespaceOption = None,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Show which nodes hold which images, and what cannot be pulled and why."""
     from sweyard_cli.cache.cluster import list_holdings
     from sweyard_cli.cache.heat_map import show_holdings
+    from sweyard_cli.cache.holdings import plain_holdings
     from sweyard_cli.cluster.connection import connect
 
     connection = connect(namespace)
     found = list_holdings(connection, name)
+    if output is not Format.TABLE:
+        told = [plain_holdings(connection.namespace, one) for one in found]
+        print_for_machines(output, told, [one.name for one in found])
+        return
     if not found:
         typer.echo(f"no ImageCaches in namespace {connection.namespace}")
     for holdings in found:
@@ -124,7 +138,7 @@ def mirror(
     from sweyard_cli.cache.registry_client import RegistryClient
     from sweyard_operator.cache_agent.image_names import registry_host
 
-    copies = plan_copies(_wanted(file, namespace).images, to.rstrip("/"))
+    copies = plan_copies(_wanted(file, namespace).images, checked_registry(to))
 
     def tell(done: Mirrored) -> None:
         typer.echo(f"{done.outcome}: {done.image}{f': {done.message}' if done.message else ''}")
@@ -138,9 +152,16 @@ def mirror(
     failed = [done for done in found if done.outcome is Outcome.FAILED]
     typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
     for host in sorted({registry_host(image) for image in copies}):
-        typer.echo(f"  - {{registry: {host}, mirror: {to.rstrip('/')}}}")
+        typer.echo(f"  - {{registry: {host}, mirror: {checked_registry(to)}}}")
     if failed:
         raise UserError(f"{len(failed)} of {len(found)} images were not copied; the same command goes on with them")
+
+
+def checked_registry(to: str) -> str:
+    """As names of images begin with it. Raises UserError."""
+    if not _REGISTRY.fullmatch(to.rstrip("/")):
+        raise UserError(f"--to {to}: write HOST[:PORT][/PREFIX], without http:// and in small letters below the host")
+    return to.rstrip("/")
 
 
 def _logins() -> "DockerLogins":

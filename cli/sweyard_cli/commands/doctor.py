@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sweyard_cli.commands.options import NamespaceOption
+from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
 from sweyard_cli.output import Format, OutputOption, print_for_machines
 
@@ -39,8 +40,9 @@ def doctor(
 
     if output is Format.NAME:
         raise UserError("findings have no names: take -o json or -o yaml")
+    run = read_run(file) if file else None
     found = []
-    for finding in _findings(connect(namespace), file, trial, image):
+    for finding in _findings(connect(namespace), run, trial, image):
         found.append(finding)
         if output is Format.TABLE:
             typer.echo(f"{finding.level}: {finding.message}")
@@ -51,13 +53,13 @@ def doctor(
         raise UserError(f"{problems} problem{'s' if problems > 1 else ''} found", exit_code=1)
 
 
-def _findings(connection: "Connection", file: Path | None, trial: bool, image: str | None) -> "Iterator[Finding]":
+def _findings(
+    connection: "Connection", run: dict[str, Any] | None, trial: bool, image: str | None
+) -> "Iterator[Finding]":
     from sweyard_api.resolve import resolve
     from sweyard_cli.doctor.examine import examine
     from sweyard_cli.doctor.wanted import Wanted, wanted_by
-    from sweyard_cli.documents import read_run
 
-    run = read_run(file) if file else None
     yield from examine(connection, wanted_by(resolve(run["spec"])) if run else Wanted())
     if run is not None:
         yield from _registries(connection, run)

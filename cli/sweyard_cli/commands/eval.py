@@ -14,6 +14,7 @@ from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_we
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 from sweyard_cli.results.files import CONFIG_FILE
 from sweyard_cli.run_directory import run_directory
 
@@ -47,6 +48,7 @@ def evaluate(
             metavar="DIR",
             help="A model in Hugging Face format, or a run, of which the latest is taken. Default: the file's model.",
             show_default=False,
+            parser=given_path,
         ),
     ] = None,
     output: Annotated[

@@ -7,6 +7,7 @@ import typer
 
 from sweyard_api.program import call
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 
 if TYPE_CHECKING:
     from sweyard_api.training_run import TrainingRunSpec
@@ -16,8 +17,13 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 
 def export(
-    directory: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Directory of a run, finished or not.")],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Made here; must not exist.", show_default=False)],
+    directory: Annotated[
+        Path, typer.Argument(metavar="RUN_DIR", help="Directory of a run, finished or not.", parser=given_path)
+    ],
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="DIR", help="Made here; must not exist.", show_default=False, parser=given_path),
+    ],
     step: Annotated[int | None, typer.Option(metavar="N", help="The checkpoint of step N.", show_default=False)] = None,
     best: Annotated[bool, typer.Option("--best", help="The checkpoint that solved most held-out tasks.")] = False,
     latest: Annotated[

@@ -39,7 +39,9 @@ def logs(
     tail: Annotated[int | None, typer.Option(min=0, help="Only so many lines of each.", show_default=False)] = None,
 ) -> None:
     """Print the logs of a run's parts as one, by time."""
-    demand_one_run(name, output)
+    demand_one_run(name, output, namespace)
+    if output is not None and (of or since):
+        raise UserError("--of and --since are of runs on a cluster: a run of this machine has one log, without times")
     since_seconds = parse_since(since) if since else None
     try:
         if output is not None:

@@ -61,7 +61,9 @@ AllowUnisolatedOption = Annotated[
 ]
 
 
-def demand_one_run(name: str | None, output: Path | None) -> None:
+def demand_one_run(name: str | None, output: Path | None, namespace: str | None) -> None:
     """Raises UserError unless it is said where the run is, once."""
     if (name is None) == (output is None):
         raise UserError("name a run on the cluster, or give --output DIR for one on this machine")
+    if output is not None and namespace is not None:
+        raise UserError("--namespace is of a run on the cluster, and --output of one on this machine: give one of them")

@@ -11,6 +11,7 @@ import typer
 
 from sweyard_api.program import call
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 from sweyard_cli.output import Format, OutputOption, print_for_machines
 
@@ -23,7 +24,9 @@ app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Recorded attemp
 DIFFERENT = 1
 EXPORTED = ("transcript", "attempt_id", "task_id", "outcome", "reward")
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run, finished or not.")]
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Directory of a run, finished or not.", parser=given_path)
+]
 Outcomes = Annotated[
     list[str] | None, typer.Option("--outcome", help="Only these, such as solved; repeatable.", show_default=False)
 ]
@@ -89,7 +92,10 @@ def show(
 @app.command(cls=FlagCommand, epilog="Example: sweyard rollouts export runs/tiny chats.jsonl --outcome solved")
 def export(
     directory: Directory,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, one attempt a line.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSONL, one attempt a line.", show_default=False, parser=given_path),
+    ],
     outcome: Outcomes = None,
     reward: Reward = None,
     task: TaskPattern = None,

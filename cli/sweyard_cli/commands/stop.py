@@ -27,7 +27,7 @@ def stop(
 
     On a cluster everything but the volume is released.
     """
-    demand_one_run(name, output)
+    demand_one_run(name, output, namespace)
     typer.echo(_stop_here(output) if output is not None else _stop_on_cluster(str(name), namespace))
 
 
@@ -39,7 +39,7 @@ def resume(
     allow_unisolated: AllowUnisolatedOption = False,
 ) -> None:
     """Go on with a stopped run from its last checkpoint, and follow it where it runs on this machine."""
-    demand_one_run(name, output)
+    demand_one_run(name, output, namespace)
     if output is not None:
         raise typer.Exit(_go_on_here(output, datasets or [], allow_unisolated=allow_unisolated))
     if datasets or allow_unisolated:

@@ -10,13 +10,16 @@ from sweyard_cli.commands.options import NamespaceOption, checked_name
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_text
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 from sweyard_cli.groups import SentenceGroup
 
 app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Data sets: look at them, make, check and push them.")
 
 
 def push(
-    dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set, or its file.")],
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of a data set, or its file.", parser=given_path)
+    ],
     name: Annotated[
         str,
         typer.Option(help="What TrainingRuns call it: tasks.train.dataset.", show_default=False, callback=checked_name),
@@ -33,8 +36,9 @@ def push(
     from sweyard_cli.cluster.connection import connect
     from sweyard_cli.cluster.dataset import push_dataset
 
+    known = read_images(images)
     connection = connect(namespace)
-    count = push_dataset(connection, name, dataset, read_images(images))
+    count = push_dataset(connection, name, dataset, known)
     make_console().print(f"{count} tasks in ConfigMap {connection.namespace}/{name}", markup=False)
 
 

@@ -16,7 +16,7 @@ def watch(
     output: RunDirectoryOption = None,
 ) -> None:
     """Follow a run until it ends. Interrupting only stops looking."""
-    demand_one_run(name, output)
+    demand_one_run(name, output, namespace)
     try:
         code = _watch_here(output) if output is not None else _watch_cluster(str(name), namespace)
     except KeyboardInterrupt:

@@ -1,11 +1,12 @@
 """The page: one self-contained HTML file. Jinja escapes every value; only our own drawings pass as they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sweyard_cli.errors import UserError
 from sweyard_cli.figures import duration, interval, percent, plural
 from sweyard_cli.report.charts import charts_of
 from sweyard_cli.report.choose import choose_attempts
@@ -46,7 +47,7 @@ def told_of(results: RunResults) -> dict[str, Any]:
     return {
         "name": visible(results.name),
         "state": state_of(results),
-        "facts": list(facts_of(results.config)),
+        "facts": facts_of(results.config),
         "sources": sources,
         "evaluations": [(e.title, _by_source(e.sources, sources)) for e in results.evaluations],
         "repositories": results.evaluations[-1].by_repository if results.evaluations else [],
@@ -86,10 +87,15 @@ def state_of(results: RunResults) -> str:
     return f"Not finished: {place}" + (f"; last report: {message}." if message else ".")
 
 
-def facts_of(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was trained on what, from the resolved config."""
-    if not config:
-        return
+def facts_of(config: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """What was trained on what, from the resolved config. Raises UserError where it is none."""
+    try:
+        return list(_facts(config)) if config else []
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError("the run's config is damaged, or another program's") from error
+
+
+def _facts(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     scratch = config["model"].get("scratch")
     model = (
         f"{scratch['layers']} layers of {scratch['hiddenSize']}, from scratch" if scratch else config["model"]["name"]

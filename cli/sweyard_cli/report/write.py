@@ -11,6 +11,7 @@ from sweyard_cli.results.run_results import RunResults, read_results
 REPORT_FILE = "report.html"
 CURVE_FILE = "curve.png"
 MARKDOWN = ".md"
+PICTURE = ".png"
 
 
 def write_report(directory: Path, page: Path | None = None, curve: Path | None = None) -> RunResults:
@@ -28,3 +29,8 @@ def write_report(directory: Path, page: Path | None = None, curve: Path | None =
     page.write_text(text, encoding="utf-8", errors="replace")
     draw_curve(results, curve)
     return results
+
+
+def write_curve(directory: Path, picture: Path) -> None:
+    """The curve alone, as a PNG. Raises UserError where no run is."""
+    draw_curve(read_results(directory), picture)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 from sweyard_cli.local.trainer_process import PROGRESS_FILE, TrainerProcess, modified_at
@@ -21,15 +22,20 @@ class LocalRunSource:
         self._process = process
 
     def snapshot(self) -> RunSnapshot:
-        """The state now. Asks for the process first: what it wrote last must be read after its end."""
+        """The state now. Asks for the process first: what it wrote last must be read after its end.
+
+        Raises UserError for a report that is none.
+        """
         end = self._end_of_ours() if self._process is not None else self._end_of_others()
         report = self._report()
         phase = PHASES.get(str(report.get("phase", "starting")), "Finishing")
-        if end is None:
-            return snapshot_of_trainer(self._name, phase, report)
         if end in ("Failed", "Stopped"):
             report["message"] = self._last_words(end)
-        return snapshot_of_trainer(self._name, end, report)
+        try:
+            return snapshot_of_trainer(self._name, end or phase, report)
+        except (TypeError, ValueError) as error:
+            path = self._output / PROGRESS_FILE
+            raise UserError(f"{path} holds no report of a run: it is damaged, or another program's") from error
 
     def _report(self) -> dict[str, Any]:
         """What our process wrote; what an earlier one did is no news of it."""

@@ -70,10 +70,12 @@ def find_dataset(name: str, base_directories: Sequence[Path]) -> Path | None:
     # What pods have mounted means nothing where there is no such folder.
     looked = [base for base in base_directories if base.exists() or base != Path(DATASET_MOUNT_PATH)]
     places = " or ".join(map(str, looked or base_directories))
-    raise DatasetError(f"dataset {name!r} is not in {places}; {_how_to_make(name)}")
+    raise DatasetError(f"dataset {name!r} is not in {places}; {_how_to_have(name)}")
 
 
-def _how_to_make(name: str) -> str:
+def _how_to_have(name: str) -> str:
+    if Path(name).exists():
+        return f"for the one in this directory say ./{name}"
     if name == DEMO_DATASET:
         return "`make demo` makes it"
     command = f"{program()} tasks make --name {name} --repo DIR"
