@@ -47,11 +47,14 @@ def _strings(schema: dict[str, Any], _: dict[str, Any]) -> st.SearchStrategy[str
         return st.builds("{}:{}".format, WORDS, WORDS)
     if any("block of addresses" in rule["message"] for rule in validations):
         return st.builds("10.{}.0.0/{}".format, st.integers(0, 255), st.sampled_from([16, 24, 32]))
-    if schema.get("pattern", "").startswith("^https"):
+    if any("host[:port]" in rule["message"] for rule in validations):
+        return WORDS.map("{}.example:5000".format)
+    pattern = schema.get("pattern", "")
+    if pattern.startswith("^https"):
         return WORDS.map("http://{}".format)
-    if schema.get("pattern", "").endswith("parquet)$"):
+    if pattern.endswith("parquet)$"):
         return WORDS.map("{}.parquet".format)
-    if "A-Za-z_" in schema.get("pattern", ""):
+    if "A-Za-z_" in pattern:
         return WORDS.map("V{}".format)
     return WORDS
 

@@ -285,7 +285,10 @@ MISUSES = {
     "a page of an empty path": (["ui", ""], "a path is empty"),
     "a page on an empty address": (["ui", "/", "--port", "0", "--host", ""], "--host is empty"),
     "a page on an address that is none": (["ui", "/", "--port", "0", "--host", ".."], "--host ..: is no address of"),
-    "a plan without room": (["cache", "plan", "-f", CACHE, "--nodes", "2", "--budget", "-5Gi"], "is no quantity above zero"),
+    "a plan without room": (
+        ["cache", "plan", "-f", CACHE, "--nodes", "2", "--budget", "-5Gi"],
+        "is no quantity above zero",
+    ),
     "names of a plan": (["cache", "plan", "-f", CACHE, "--nodes", "2", "-o", "name"], "a plan has no names"),
     "a mirror nowhere": (["cache", "mirror", "-f", CACHE, "--to", ""], "--to : write HOST[:PORT][/PREFIX]"),
     "a mirror with a scheme": (["cache", "mirror", "-f", CACHE, "--to", "https://r.example/x"], "without http://"),
