@@ -45,6 +45,8 @@ def _strings(schema: dict[str, Any], _: dict[str, Any]) -> st.SearchStrategy[str
     validations = schema.get("x-kubernetes-validations", ())
     if any("a tag or a digest" in rule["message"] for rule in validations):
         return st.builds("{}:{}".format, WORDS, WORDS)
+    if any("with a dot or a port" in rule["message"] for rule in validations):
+        return WORDS.map("{}.example".format)
     if any("block of addresses" in rule["message"] for rule in validations):
         return st.builds("10.{}.0.0/{}".format, st.integers(0, 255), st.sampled_from([16, 24, 32]))
     if any("host[:port]" in rule["message"] for rule in validations):
