@@ -34,6 +34,7 @@ from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import HeldImage, RegistryAuth
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
+from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.survey import Survey
 from sweyard_operator.cluster import Cluster
@@ -77,6 +78,15 @@ class MemoryNode:
     async def remove(self, image: str) -> None:
         self.held.pop(image, None)
 
+    async def marks(self) -> Mapping[str, str]:
+        return {}
+
+    async def mark(self, image: str, keeper: str) -> None:
+        pass
+
+    async def caches_here(self) -> frozenset[str]:
+        return frozenset()
+
     async def resolve(self, image: str) -> Manifest:
         return self.manifests[image]
 
@@ -105,7 +115,8 @@ def make_fleet(cluster: Cluster, namespace: str, uid: str, count: int, manifests
         name, node = f"fake-{index:04d}", MemoryNode(manifests)
         mailbox = ConfigMapMailbox(cluster, namespace=namespace, cache=CACHE, cache_uid=uid, node=name)
         survey = Survey(node, time.monotonic)
-        agents.append(CacheAgent(name, node, mailbox, PullSecrets(Path("/none")), survey, time.monotonic))
+        ownership = Ownership(f"{namespace}/{CACHE}", time.monotonic)
+        agents.append(CacheAgent(name, node, mailbox, PullSecrets(Path("/none")), ownership, survey, time.monotonic))
     return Fleet(agents)
 
 

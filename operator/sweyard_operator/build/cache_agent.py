@@ -7,12 +7,11 @@ from typing import Any
 from sweyard_api.constants import LABEL_CACHE, LABEL_COMPONENT
 from sweyard_api.image_cache import ImageCacheSpec
 from sweyard_operator.cache_agent.envelope import seal
-from sweyard_operator.cache_agent.protocol import ASSIGNMENT_KEY, Assignment, assignment_name
+from sweyard_operator.cache_agent.protocol import AGENT_COMPONENT, ASSIGNMENT_KEY, Assignment, assignment_name
 from sweyard_operator.observe.image_cache import ANNOTATION_NODE, LABEL_ROLE, ROLE_ASSIGNMENT
 from sweyard_operator.resources import Manifest, name_of, owner_reference
 
 CLUSTER_ROLE_CACHE_AGENT = "sweyard-cache-agent"
-COMPONENT = "cache-agent"
 PULL_SECRETS_PATH = "/pull-secrets"
 
 
@@ -61,13 +60,13 @@ def _metadata(cache: Manifest, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": cache["metadata"]["namespace"],
-        "labels": {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT},
+        "labels": {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: AGENT_COMPONENT},
         "ownerReferences": [owner_reference(cache)],
     }
 
 
 def _build_daemon_set(cache: Manifest, spec: ImageCacheSpec, host: AgentHost) -> dict[str, Any]:
-    labels = {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: COMPONENT}
+    labels = {LABEL_CACHE: name_of(cache), LABEL_COMPONENT: AGENT_COMPONENT}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

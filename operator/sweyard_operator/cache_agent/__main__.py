@@ -14,8 +14,9 @@ import grpc
 
 from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import PullSecrets
-from sweyard_operator.cache_agent.cri import CriRuntime
+from sweyard_operator.cache_agent.cri import CriRuntime, keeper_of
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
+from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.registry import open_registry
 from sweyard_operator.cache_agent.survey import Survey
 from sweyard_operator.cluster import Cluster
@@ -63,8 +64,15 @@ async def serve() -> None:
     secrets = PullSecrets(Path(os.environ.get("SWEYARD_PULL_SECRETS", "/pull-secrets")))
     registry = open_registry(secrets.find, _ARCHITECTURES.get(platform.machine(), platform.machine()))
     survey = Survey(registry, time.monotonic)
+    keeper = keeper_of(os.environ["POD_NAMESPACE"], os.environ["SWEYARD_CACHE"])
     agent = CacheAgent(
-        node=node, runtime=runtime, mailbox=mailbox, secrets=secrets, survey=survey, clock=time.monotonic
+        node=node,
+        runtime=runtime,
+        mailbox=mailbox,
+        secrets=secrets,
+        ownership=Ownership(keeper, time.monotonic),
+        survey=survey,
+        clock=time.monotonic,
     )
     try:
         await run(agent, stop)

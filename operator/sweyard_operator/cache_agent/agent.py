@@ -23,6 +23,7 @@ from sweyard_operator.cache_agent.disk import (
 )
 from sweyard_operator.cache_agent.held import is_held
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
+from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.plan import NodePlan, NodeState, on_demand, plan_node
 from sweyard_operator.cache_agent.protocol import Assignment, ImageState, NodeReport, PullFailure
 from sweyard_operator.cache_agent.pull_reasons import explain
@@ -64,6 +65,7 @@ class CacheAgent:
     runtime: ImageRuntime
     mailbox: Mailbox
     secrets: PullSecrets
+    ownership: Ownership
     survey: Survey
     clock: Callable[[], float]
     _pulls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class CacheAgent:
         in_use = await self.runtime.images_in_use()
         used_bytes = await self.runtime.used_bytes()
         now = self.clock()
+        await self._take_over(assignment)
         self._pulled = [image for image in self._pulled if is_held(image, held)]
         self._in_vain = {image: room for image, room in self._in_vain.items() if image in assignment.images}
         self._last_used = {image: at for image, at in self._last_used.items() if image in held}
@@ -162,8 +165,23 @@ class CacheAgent:
             is_settled=now >= self._settled_at,
         )
 
+    async def _take_over(self, assignment: Assignment) -> None:
+        """What is marked as ours, and what caches left that are gone."""
+        marks = dict(await self.runtime.marks())
+        living = await self.runtime.caches_here() if self.ownership.others(marks) else frozenset()
+        heirless = self.ownership.find_heirless(marks, living)
+        for image in heirless:
+            log.info("%s was pulled for %s, which has no agent here any more", image, marks[image])
+            await self.runtime.mark(image, self.ownership.keeper)
+        keepers = marks | dict.fromkeys(heirless, self.ownership.keeper)
+        own = [image for image, keeper in keepers.items() if keeper == self.ownership.keeper]
+        spelt = {normalize(image): image for image in (*assignment.images, *self._pulled)}
+        known = [image for image in self._pulled if keepers.get(normalize(image)) in (None, self.ownership.keeper)]
+        self._pulled = list(dict.fromkeys([*known, *(spelt.get(image, image) for image in own)]))
+
     async def _pull(self, image: str) -> None:
         await self.runtime.pull(image, self.secrets.find(image), timeout_seconds=PULL_TIMEOUT_SECONDS)
+        await self.runtime.mark(image, self.ownership.keeper)
 
     def _collect_finished(self) -> None:
         for image in [image for image, task in self._pulls.items() if task.done()]:

@@ -6,11 +6,17 @@ from typing import Any, Protocol, Self
 
 import grpc
 
-from sweyard_operator.cache_agent import content_pb2, cri_pb2
-from sweyard_operator.cache_agent.protocol import PullFailure
+from sweyard_api.constants import GROUP, LABEL_CACHE, LABEL_COMPONENT
+from sweyard_operator.cache_agent import content_pb2, cri_pb2, images_pb2
+from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.protocol import AGENT_COMPONENT, PullFailure
 from sweyard_operator.cache_agent.pull_reasons import reason_in
 
 _CALL_SECONDS = 30.0
+_CRI_IMAGES = (("containerd-namespace", "k8s.io"),)
+"""Metadata of calls to containerd itself: CRI's images are in this namespace."""
+_MARK = f"{GROUP}/pulled-for"
+_POD_NAMESPACE = "io.kubernetes.pod.namespace"
 
 
 class PullError(Exception):
@@ -65,13 +71,25 @@ class ImageRuntime(Protocol):
         """Bytes that images take on disk (image list sizes are compressed and would mislead)."""
         ...
 
+    async def marks(self) -> Mapping[str, str]:
+        """By image, in full: the cache that it was pulled for. Of a runtime that keeps no marks, none."""
+        ...
+
+    async def mark(self, image: str, keeper: str) -> None:
+        """Say for which cache an image was pulled; no error if it is gone."""
+        ...
+
+    async def caches_here(self) -> frozenset[str]:
+        """Caches, with their namespaces, that have an agent on the node."""
+        ...
+
 
 class CriRuntime:
     """ImageRuntime over a CRI socket."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._channel = channel
-        self._has_contents = True
+        self._is_containerd = True
 
     @classmethod
     def connect(cls, socket_path: str) -> Self:
@@ -127,7 +145,7 @@ class CriRuntime:
 
     async def _content_bytes(self) -> int:
         """containerd's image filesystem is its snapshots; beside them it keeps layers as they came."""
-        if not self._has_contents:
+        if not self._is_containerd:
             return 0
         listing = self._channel.unary_stream(
             "/containerd.services.content.v1.Content/List",
@@ -135,21 +153,67 @@ class CriRuntime:
             response_deserializer=content_pb2.ListContentResponse.FromString,
         )
         try:
-            # CRI's images are in this namespace of containerd's.
-            replies = listing(
-                content_pb2.ListContentRequest(), metadata=(("containerd-namespace", "k8s.io"),), timeout=_CALL_SECONDS
-            )
+            replies = listing(content_pb2.ListContentRequest(), metadata=_CRI_IMAGES, timeout=_CALL_SECONDS)
             return sum([int(info.size) async for reply in replies for info in reply.info])
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
             # Another runtime: its image filesystem is all that it keeps.
-            self._has_contents = False
+            self._is_containerd = False
             return 0
+
+    async def marks(self) -> Mapping[str, str]:
+        """By image, in full: the cache that it was pulled for. Of a runtime that keeps no marks, none."""
+        request = images_pb2.ListImagesRequest(filters=[f'labels."{_MARK}"'])
+        reply = await self._call_containerd("List", request, images_pb2.ListImagesResponse)
+        found = () if reply is None else reply.images
+        return {image.name: label.value for image in found for label in image.labels if label.key == _MARK}
+
+    async def mark(self, image: str, keeper: str) -> None:
+        """Say for which cache an image was pulled; no error if it is gone."""
+        asked = images_pb2.ListImagesRequest(filters=[f'name=="{normalize(image)}"'])
+        reply = await self._call_containerd("List", asked, images_pb2.ListImagesResponse)
+        for found in () if reply is None else reply.images:
+            # With its target: over an update without one containerd (2.4) ends itself.
+            marked = images_pb2.Image(
+                name=found.name, labels=[images_pb2.Label(key=_MARK, value=keeper)], target=found.target
+            )
+            mask = images_pb2.FieldMask(paths=[f"labels.{_MARK}"])
+            request = images_pb2.UpdateImageRequest(image=marked, update_mask=mask)
+            try:
+                await self._call_containerd("Update", request, images_pb2.UpdateImageResponse)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.NOT_FOUND:
+                    raise
+
+    async def caches_here(self) -> frozenset[str]:
+        """Caches, with their namespaces, that have an agent on the node."""
+        agents = cri_pb2.PodSandboxFilter(label_selector=[cri_pb2.Label(key=LABEL_COMPONENT, value=AGENT_COMPONENT)])
+        request = cri_pb2.ListPodSandboxRequest(filter=agents)
+        reply = await self._call("RuntimeService/ListPodSandbox", request, cri_pb2.ListPodSandboxResponse)
+        labels = [{label.key: label.value for label in pod.labels} for pod in reply.items]
+        return frozenset(keeper_of(one.get(_POD_NAMESPACE, ""), one.get(LABEL_CACHE, "")) for one in labels)
 
     async def close(self) -> None:
         """Close the channel."""
         await self._channel.close()
+
+    async def _call_containerd(self, method: str, request: Any, response: type[Any]) -> Any:
+        """Of its service of images; None of another runtime."""
+        if not self._is_containerd:
+            return None
+        call = self._channel.unary_unary(
+            f"/containerd.services.images.v1.Images/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        try:
+            return await call(request, metadata=_CRI_IMAGES, timeout=_CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            self._is_containerd = False
+            return None
 
     async def _call(
         self, method: str, request: Any, response: type[Any], timeout_seconds: float = _CALL_SECONDS
@@ -159,6 +223,11 @@ class CriRuntime:
             f"/runtime.v1.{method}", request_serializer=serialize, response_deserializer=response.FromString
         )
         return await call(request, timeout=timeout_seconds)
+
+
+def keeper_of(namespace: str, cache: str) -> str:
+    """How marks name a cache."""
+    return f"{namespace}/{cache}"
 
 
 def digest_of(name: str, repo_digests: Sequence[str]) -> str:

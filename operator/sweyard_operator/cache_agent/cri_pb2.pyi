@@ -1,5 +1,4 @@
-from collections.abc import Iterable as _Iterable
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar
 
 from google.protobuf import descriptor as _descriptor
@@ -29,7 +28,7 @@ class ImageSpec(_message.Message):
     def __init__(self, image: str | None = ...) -> None: ...
 
 class Image(_message.Message):
-    __slots__ = ("id", "pinned", "repo_digests", "repo_tags", "size")
+    __slots__ = ("id", "repo_tags", "repo_digests", "size", "pinned")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPO_TAGS_FIELD_NUMBER: _ClassVar[int]
     REPO_DIGESTS_FIELD_NUMBER: _ClassVar[int]
@@ -40,14 +39,7 @@ class Image(_message.Message):
     repo_digests: _containers.RepeatedScalarFieldContainer[str]
     size: int
     pinned: bool
-    def __init__(
-        self,
-        id: str | None = ...,
-        repo_tags: _Iterable[str] | None = ...,
-        repo_digests: _Iterable[str] | None = ...,
-        size: int | None = ...,
-        pinned: bool | None = ...,
-    ) -> None: ...
+    def __init__(self, id: str | None = ..., repo_tags: _Iterable[str] | None = ..., repo_digests: _Iterable[str] | None = ..., size: int | None = ..., pinned: bool | None = ...) -> None: ...
 
 class ListImagesRequest(_message.Message):
     __slots__ = ()
@@ -60,7 +52,7 @@ class ListImagesResponse(_message.Message):
     def __init__(self, images: _Iterable[Image | _Mapping] | None = ...) -> None: ...
 
 class AuthConfig(_message.Message):
-    __slots__ = ("identity_token", "password", "server_address", "username")
+    __slots__ = ("username", "password", "server_address", "identity_token")
     USERNAME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     SERVER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -69,16 +61,10 @@ class AuthConfig(_message.Message):
     password: str
     server_address: str
     identity_token: str
-    def __init__(
-        self,
-        username: str | None = ...,
-        password: str | None = ...,
-        server_address: str | None = ...,
-        identity_token: str | None = ...,
-    ) -> None: ...
+    def __init__(self, username: str | None = ..., password: str | None = ..., server_address: str | None = ..., identity_token: str | None = ...) -> None: ...
 
 class PullImageRequest(_message.Message):
-    __slots__ = ("auth", "image")
+    __slots__ = ("image", "auth")
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     AUTH_FIELD_NUMBER: _ClassVar[int]
     image: ImageSpec
@@ -119,9 +105,7 @@ class FilesystemUsage(_message.Message):
     USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     fs_id: FilesystemIdentifier
     used_bytes: UInt64Value
-    def __init__(
-        self, fs_id: FilesystemIdentifier | _Mapping | None = ..., used_bytes: UInt64Value | _Mapping | None = ...
-    ) -> None: ...
+    def __init__(self, fs_id: FilesystemIdentifier | _Mapping | None = ..., used_bytes: UInt64Value | _Mapping | None = ...) -> None: ...
 
 class ImageFsInfoRequest(_message.Message):
     __slots__ = ()
@@ -150,3 +134,35 @@ class ListContainersResponse(_message.Message):
     CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     containers: _containers.RepeatedCompositeFieldContainer[Container]
     def __init__(self, containers: _Iterable[Container | _Mapping] | None = ...) -> None: ...
+
+class Label(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    def __init__(self, key: str | None = ..., value: str | None = ...) -> None: ...
+
+class PodSandboxFilter(_message.Message):
+    __slots__ = ("label_selector",)
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    label_selector: _containers.RepeatedCompositeFieldContainer[Label]
+    def __init__(self, label_selector: _Iterable[Label | _Mapping] | None = ...) -> None: ...
+
+class PodSandbox(_message.Message):
+    __slots__ = ("labels",)
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.RepeatedCompositeFieldContainer[Label]
+    def __init__(self, labels: _Iterable[Label | _Mapping] | None = ...) -> None: ...
+
+class ListPodSandboxRequest(_message.Message):
+    __slots__ = ("filter",)
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    filter: PodSandboxFilter
+    def __init__(self, filter: PodSandboxFilter | _Mapping | None = ...) -> None: ...
+
+class ListPodSandboxResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[PodSandbox]
+    def __init__(self, items: _Iterable[PodSandbox | _Mapping] | None = ...) -> None: ...

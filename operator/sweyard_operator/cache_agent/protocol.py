@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ASSIGNMENT_KEY = "assignment.json"
 REPORT_KEY = "report.json"
+AGENT_COMPONENT = "cache-agent"
+"""Label sweyard.dev/component of agents' pods."""
 
 
 class ImageState(StrEnum):

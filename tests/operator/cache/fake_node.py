@@ -9,6 +9,7 @@ from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import PullSecrets
 from sweyard_operator.cache_agent.cri import HeldImage, PullError, RegistryAuth
 from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.protocol import Assignment, NodeReport, PullFailure
 from sweyard_operator.cache_agent.registry import Manifest, RegistryError
 from sweyard_operator.cache_agent.survey import Survey
@@ -36,6 +37,9 @@ class FakeNode:
     asked: list[str] = field(default_factory=list)
     slow: set[str] = field(default_factory=set)
     secrets: Path = Path("/nowhere")
+    marked: dict[str, str] = field(default_factory=dict)
+    neighbours: set[str] = field(default_factory=set)
+    """Other caches that have an agent here."""
     on_pull: Callable[[], None] = lambda: None
 
     async def held_images(self) -> dict[str, HeldImage]:
@@ -55,6 +59,15 @@ class FakeNode:
 
     async def images_in_use(self) -> frozenset[str]:
         return frozenset(self.in_use)
+
+    async def marks(self) -> dict[str, str]:
+        return {image: keeper for image, keeper in self.marked.items() if image in self.held}
+
+    async def mark(self, image: str, keeper: str) -> None:
+        self.marked[normalize(image)] = keeper
+
+    async def caches_here(self) -> frozenset[str]:
+        return frozenset({"team/c", *self.neighbours})
 
     async def used_bytes(self) -> int:
         return self.used
@@ -83,12 +96,13 @@ class FakeNode:
         self.report = report
         self.num_writes += 1
 
-    def agent(self) -> CacheAgent:
+    def agent(self, keeper: str = "team/c") -> CacheAgent:
         return CacheAgent(
             node="n1",
             runtime=self,
             mailbox=self,
             secrets=PullSecrets(self.secrets),
+            ownership=Ownership(keeper, lambda: self.now),
             survey=Survey(self, lambda: self.now),
             clock=lambda: self.now,
         )

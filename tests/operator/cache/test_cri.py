@@ -1,11 +1,13 @@
 """What the container runtime says, in our terms."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 
-from sweyard_operator.cache_agent import cri_pb2
+from sweyard_operator.cache_agent import cri_pb2, images_pb2
 from sweyard_operator.cache_agent.cri import CriRuntime, RegistryAuth, classify, digest_of
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
@@ -18,12 +20,13 @@ class Pulls(grpc.GenericRpcHandler):
     def __init__(self) -> None:
         self.requests: list[cri_pb2.PullImageRequest] = []
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         async def pull(request: cri_pb2.PullImageRequest, context: object) -> cri_pb2.PullImageResponse:
             self.requests.append(request)
             return cri_pb2.PullImageResponse()
 
-        assert details.method == "/runtime.v1.ImageService/PullImage"
+        if details.method != "/runtime.v1.ImageService/PullImage":
+            return None  # not implemented
         return grpc.unary_unary_rpc_method_handler(
             pull,
             request_deserializer=cri_pb2.PullImageRequest.FromString,
@@ -31,22 +34,82 @@ class Pulls(grpc.GenericRpcHandler):
         )
 
 
-async def test_a_password_goes_to_the_runtime_as_kubelets_send_it(tmp_path: Path) -> None:
-    pulls, server = Pulls(), grpc.aio.server()
-    server.add_generic_rpc_handlers((pulls,))
-    server.add_insecure_port(f"unix://{tmp_path}/cri.sock")
+@asynccontextmanager
+async def serving(handler: grpc.GenericRpcHandler, directory: Path) -> AsyncIterator[CriRuntime]:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"unix://{directory}/cri.sock")
     await server.start()
-    runtime = CriRuntime.connect(f"{tmp_path}/cri.sock")
-    await runtime.pull("10.0.0.1:5000/a:1", RegistryAuth("me", "secret"), timeout_seconds=5.0)
-    await runtime.pull("10.0.0.1:5000/b:1", None, timeout_seconds=5.0)
-    await runtime.pull("r.test/c:1", RegistryAuth("", "", identity_token="token"), timeout_seconds=5.0)
-    await runtime.close()
-    await server.stop(None)
+    runtime = CriRuntime.connect(f"{directory}/cri.sock")
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+        await server.stop(None)
+
+
+async def test_a_password_goes_to_the_runtime_as_kubelets_send_it(tmp_path: Path) -> None:
+    pulls = Pulls()
+    async with serving(pulls, tmp_path) as runtime:
+        await runtime.pull("10.0.0.1:5000/a:1", RegistryAuth("me", "secret"), timeout_seconds=5.0)
+        await runtime.pull("10.0.0.1:5000/b:1", None, timeout_seconds=5.0)
+        await runtime.pull("r.test/c:1", RegistryAuth("", "", identity_token="token"), timeout_seconds=5.0)
     told = [
         (one.image.image[-3:], one.auth.username, one.auth.password, one.auth.identity_token) for one in pulls.requests
     ]
     assert told == [("a:1", "me", "secret", ""), ("b:1", "", "", ""), ("c:1", "", "", "token")]
     assert pulls.requests[0].auth.server_address == "", "containerd drops a password that has the address of another"
+
+
+class Marks(grpc.GenericRpcHandler):
+    """containerd's service of images, with one image; it ends itself over an update that names no target."""
+
+    def __init__(self) -> None:
+        target = images_pb2.Descriptor(media_type="m", digest="sha256:1", size=7)
+        self.image = images_pb2.Image(name="docker.io/library/a:1", target=target)
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        assert dict(details.invocation_metadata)["containerd-namespace"] == "k8s.io"
+
+        async def find(request: images_pb2.ListImagesRequest, context: object) -> images_pb2.ListImagesResponse:
+            matching = {
+                'name=="docker.io/library/a:1"': True,
+                'labels."sweyard.dev/pulled-for"': bool(self.image.labels),
+            }
+            is_meant = all(matching.get(text, False) for text in request.filters)
+            return images_pb2.ListImagesResponse(images=[self.image] if is_meant else [])
+
+        async def update(request: images_pb2.UpdateImageRequest, context: object) -> images_pb2.UpdateImageResponse:
+            assert request.image.target == self.image.target
+            assert list(request.update_mask.paths) == ["labels.sweyard.dev/pulled-for"]
+            self.image = request.image
+            return images_pb2.UpdateImageResponse(image=self.image)
+
+        method = details.method.removeprefix("/containerd.services.images.v1.Images/")
+        behaviour, request = {
+            "List": (find, images_pb2.ListImagesRequest),
+            "Update": (update, images_pb2.UpdateImageRequest),
+        }[method]
+        return grpc.unary_unary_rpc_method_handler(
+            behaviour,
+            request_deserializer=request.FromString,
+            response_serializer=lambda reply: reply.SerializeToString(),
+        )
+
+
+async def test_an_image_is_marked_with_the_cache_that_it_was_pulled_for(tmp_path: Path) -> None:
+    async with serving(Marks(), tmp_path) as runtime:
+        assert await runtime.marks() == {}
+        for keeper in ("team/one", "team/two"):
+            await runtime.mark("a:1", keeper)
+            assert await runtime.marks() == {"docker.io/library/a:1": keeper}
+        await runtime.mark("gone:1", "team/one")
+
+
+async def test_a_runtime_that_keeps_no_marks_has_none(tmp_path: Path) -> None:
+    async with serving(Pulls(), tmp_path) as runtime:
+        await runtime.mark("a:1", "team/one")
+        assert await runtime.marks() == {}
 
 
 def test_an_image_with_several_names_is_held_under_the_digest_of_each_repository() -> None:
