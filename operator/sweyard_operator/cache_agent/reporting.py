@@ -11,6 +11,8 @@ from sweyard_operator.cache_agent.registry import Manifest
 from sweyard_operator.cache_agent.shared_layers import family_layers, shorten
 from sweyard_operator.cache_agent.survey import Trouble
 
+_STEP_BYTES = 16 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -106,7 +108,8 @@ def _missing_report(
 
 
 def _tell_no_room(assignment: Assignment, state: NodeState, image: str) -> str:
-    needed, used = state.needs.by_image.get(image, 0), _round_bytes(state.used_bytes)
+    # Up, as the report itself rounds down: what does not fit is not to look as if it did.
+    needed, used = state.needs.by_image.get(image, 0), _round_bytes(state.used_bytes + _STEP_BYTES - 1)
     return (
         f"it needs about {_mib(needed)}, and images, those of other pods among them, take {_mib(used)} of the node's "
         f"disk budget of {_mib(assignment.disk_budget_bytes or 0)}; raise diskBudget, lower copies or name fewer images"
@@ -118,5 +121,5 @@ def _mib(num_bytes: int) -> str:
 
 
 def _round_bytes(used: int) -> int:
-    """To 16 MiB, so that the containers' own noise does not cause a write a pass."""
-    return used >> 24 << 24
+    """Down to 16 MiB, so that the containers' own noise does not cause a write a pass."""
+    return used // _STEP_BYTES * _STEP_BYTES
