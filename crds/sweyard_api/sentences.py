@@ -71,6 +71,9 @@ _KINDS = {
 }
 
 
+_LONGER_LISTS = dict.fromkeys(
+    ("images", "images.images"), ": name a ConfigMap that lists them in imagesFrom (sweyard cache plan --list)"
+)
 _EXAMPLES = {
     "model": "; for example model: {name: Qwen/Qwen3-8B}",
 }
@@ -102,7 +105,7 @@ def _sentence(kind: str, context: dict[str, Any], value: Any, field: str) -> str
         expected = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
         return f"must be one of {', '.join(expected)}{did_you_mean(str(value), expected)}"
     if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**context)
+        return _BOUNDS[kind].format(**context) + (_LONGER_LISTS.get(field, "") if kind == "too_long" else "")
     return _KINDS.get(re.sub(r"_(type|parsing|from_float|attributes_type)$", "", kind))
 
 

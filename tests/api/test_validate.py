@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sweyard_api.validate import validate_file, validate_text
+from sweyard_api.constants import API_VERSION
+from sweyard_api.validate import validate_document, validate_file, validate_text
 from sweyard_api.yaml_text import load_documents
 
 REPOSITORY = Path(__file__).parents[2]
@@ -138,3 +139,10 @@ def test_examples_cover_every_recipe() -> None:
     named = {document["spec"].get("preset") for path in EXAMPLES for document in load_documents(path.read_text())}
     assert {"tiny", "deepswe-32b", "qwen3-8b-minimal", "qwen3-coder-30b-django"} <= named
     assert {"swepdb-4b", "swepdb-8b", "swepdb-14b", "swepdb-14b-rewrite"} <= named
+
+
+def test_of_too_many_images_it_is_told_where_they_belong() -> None:
+    spec = {"images": [f"r.example/a:{number}" for number in range(1_001)]}
+    document = {"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": {"name": "c"}, "spec": spec}
+    (problem,) = validate_document(document)
+    assert "at most 1000 are allowed: name a ConfigMap that lists them in imagesFrom" in str(problem)
