@@ -1,8 +1,10 @@
 """The whole learner with one rank in this process, on a real (tiny) model."""
 
 import asyncio
+import json
+import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from sweyard_trainer.engine.embedded import TransformersEngine
 from sweyard_trainer.errors import EngineDivergedError, NothingToTrainError, TrainingDivergedError, UnsupportedError
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.learner.learner import Learner
+from sweyard_trainer.learner.support import refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 Groups = list[list[Trajectory]]
@@ -351,9 +354,29 @@ async def test_a_gradient_that_is_no_number_stops_the_run_and_spares_the_weights
             {"sequenceParallel": 4, "processesPerReplica": 4}, "2 attention heads", id="sequence-parallel-heads"
         ),
         pytest.param({"cpuOffload": True}, "cpuOffload", id="offload-on-cpu"),
+        pytest.param(
+            {"lora": {"targetModules": ["q_proj", "qproj"]}},
+            "targetModules names 'qproj', .*: there are down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj",
+            id="no-such-layer",
+        ),
+        pytest.param({"lora": {"targetModules": ["mlp"]}}, "names 'mlp', which is none", id="no-linear-layer"),
+        pytest.param({"lora": {"targetModules": ["lm_head"]}}, "names 'lm_head', which is none", id="output-layer"),
     ],
 )
 async def test_what_cannot_be_trained_is_refused_at_start(make_spec, storage, trainer, field: str) -> None:
     with pytest.raises(UnsupportedError, match=field):
         async with started(make_spec(trainer=trainer), storage):
             pass
+
+
+@pytest.mark.parametrize(("window", "used", "refused"), [(700, True, True), (1_000, True, False), (700, False, False)])
+def test_attempts_beyond_the_models_window_are_refused_at_start(
+    make_spec, tiny_model: Path, tmp_path: Path, window: int, used: bool, refused: bool
+) -> None:
+    shutil.copytree(tiny_model, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    changed = config | {"sliding_window": window, "use_sliding_window": used}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(changed))
+    spec = make_spec(rollout={"maxPromptTokens": 300, "maxResponseTokens": 500})
+    with pytest.raises(UnsupportedError, match=r"800 together, .* window of 700") if refused else nullcontext():
+        refuse_unsupported(spec, tmp_path / "model")

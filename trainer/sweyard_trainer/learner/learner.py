@@ -20,6 +20,7 @@ from sweyard_trainer.checkpoint.save import CheckpointSave, typed_checkpoint_err
 from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
 from sweyard_trainer.custom import load_group_filter
+from sweyard_trainer.daemon_thread import in_daemon_thread
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.batches import build_attempts, counts, split_minibatches, supervised_sequences, weigh
 from sweyard_trainer.learner.passes import Passes
@@ -86,7 +87,8 @@ class Learner:
         """
         began = time.monotonic()
         self._seen = {}
-        groups = load_group_filter(self._spec.algorithm)(groups)
+        # A user's own code may take its time, and hold up neither leases nor heartbeats meanwhile.
+        groups = await in_daemon_thread(load_group_filter(self._spec.algorithm), groups)
         if not any(counts(trajectory, self._spec.algorithm) for group in groups for trajectory in group):
             raise NothingToTrainError(
                 "every attempt of the batch failed for infrastructure's sake, or is left out by algorithm.dropOutcomes "
@@ -94,7 +96,8 @@ class Learner:
             )
         refuse_unrouted(self._spec, groups)
         phase = await self._enter("rl")
-        attempts = build_attempts(groups, await self._passes.rewards(groups), self._spec.algorithm)
+        rewards = await self._passes.rewards(groups)
+        attempts = await in_daemon_thread(build_attempts, groups, rewards, self._spec.algorithm)
         if not attempts:
             raise NothingToTrainError("every attempt of the batch is masked by algorithm.maskOutcomes or has no token")
         attempts = await self._passes.with_logprobs(attempts)

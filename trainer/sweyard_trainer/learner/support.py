@@ -23,13 +23,9 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
             f"trainer.sequenceParallel is {degree}, which does not divide the {ranks} ranks of "
             "trainer.replicas x trainer.processesPerReplica"
         )
-    heads = _config(model)["num_attention_heads"]
-    key_heads = _config(model).get("num_key_value_heads") or heads
-    if heads % degree or (key_heads % degree and degree % key_heads):
-        raise UnsupportedError(
-            f"trainer.sequenceParallel is {degree}, which does not fit the model's {heads} attention heads "
-            f"and {key_heads} key-value heads"
-        )
+    if degree > 1:
+        _refuse_heads(_config(model), degree)
+    _refuse_window(_config(model), spec)
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")
     _refuse_adapters(spec, model)
@@ -42,6 +38,27 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
         raise UnsupportedError(
             "model.name has tied embeddings, whose output layer vLLM on CPUs never renews after a weight update; "
             "set inference.engine to transformers, or take an untied model or GPUs"
+        )
+
+
+def _refuse_heads(config: dict[str, Any], degree: int) -> None:
+    heads = config["num_attention_heads"]
+    key_heads = config.get("num_key_value_heads") or heads
+    if heads % degree or (key_heads % degree and degree % key_heads):
+        raise UnsupportedError(
+            f"trainer.sequenceParallel is {degree}, which does not fit the model's {heads} attention heads "
+            f"and {key_heads} key-value heads"
+        )
+
+
+def _refuse_window(config: dict[str, Any], spec: TrainingRunSpec) -> None:
+    """Training would see what the engine did not."""
+    longest = spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    if window is not None and longest > window:
+        raise UnsupportedError(
+            f"rollout.maxPromptTokens and rollout.maxResponseTokens are {longest} together, more than the sliding "
+            f"window of {window} that the model's attention has: lower them, or take another model"
         )
 
 

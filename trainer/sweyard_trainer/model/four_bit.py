@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from sweyard_trainer.errors import UnsupportedError
+
 BLOCK = 64
 """Weights that share a scale, as in QLoRA."""
 CODES, SCALES = ".codes", ".scales"
@@ -88,14 +90,15 @@ class _Product(Function):
 
 
 def hold_in_four_bits(model: nn.Module, kind: str) -> None:
-    """Replace the frozen layer under each adapter. Raises ValueError for a width that no blocks fit."""
+    """Replace the frozen layer under each adapter. Raises UnsupportedError for a width that no blocks fit."""
     from peft.tuners.lora import LoraLayer
 
     for name, module in model.named_modules():
         if isinstance(module, LoraLayer) and isinstance(module.base_layer, nn.Linear):
             if module.base_layer.in_features % BLOCK:
-                raise ValueError(
-                    f"{name} has {module.base_layer.in_features} inputs, which blocks of {BLOCK} do not fit"
+                raise UnsupportedError(
+                    f"trainer.lora.base is {kind}, but the model's {name} has {module.base_layer.in_features} inputs, "
+                    f"which blocks of {BLOCK} do not fit: set it to full"
                 )
             module.base_layer = FourBitLinear(module.base_layer, kind)
 

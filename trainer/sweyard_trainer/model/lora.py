@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 from accelerate import init_empty_weights
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sweyard_api.infrastructure import Lora
+from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.model.four_bit import hold_in_four_bits, whole_weights
 
 ADAPTER = "default"
@@ -20,9 +21,22 @@ _A, _B = f".lora_A.{ADAPTER}.weight", f".lora_B.{ADAPTER}.weight"
 
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> None:
-    """Put adapters (on the meta device) into an empty model and freeze the rest."""
+    """Put adapters (on the meta device) into an empty model and freeze the rest.
+
+    Raises UnsupportedError for targets that are no linear layers of the model.
+    """
     from peft import LoraConfig, inject_adapter_in_model
 
+    # The output layer has a head of its own in training (learner/logprobs.py), which would leave an adapter out.
+    linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    names = [name for name, module in linear if module is not model.get_output_embeddings()]
+    for target in lora.target_modules:
+        if not any(f".{name}".endswith(f".{target}") for name in names):
+            there_are = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in names}))
+            raise UnsupportedError(
+                f"trainer.lora.targetModules names {target!r}, which is none of the model's linear layers that can be "
+                f"adapted: there are {there_are}; or leave it out, for all"
+            )
     config = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, target_modules=lora.target_modules or "all-linear", task_type="CAUSAL_LM"
     )
