@@ -103,8 +103,16 @@ def test_the_examples_estimator_gives_the_advantages(make_trajectory: Any) -> No
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        pytest.param("too_few", r"shapes \[\[2\]\] for rewards of \[\[2\], \[2\]\]; it must return one", id="group"),
-        pytest.param("transposed", r"shapes \[\[1, 2\], \[1, 2\]\] for rewards of \[\[2\], \[2\]\]", id="shape"),
+        pytest.param(
+            "too_few",
+            r"returned advantages of the shapes \[\[2\]\] for rewards of \[\[2\], \[2\]\]; it must return one",
+            id="group",
+        ),
+        pytest.param(
+            "transposed",
+            r"returned advantages of the shapes \[\[1, 2\], \[1, 2\]\] for rewards of \[\[2\], \[2\]\]",
+            id="shape",
+        ),
         pytest.param("whole", "failed by TypeError: 'float' object is not iterable", id="number"),
         pytest.param("of_text", "failed by (TypeError|ValueError)", id="text"),
         pytest.param("forgetful", "failed by KeyError: 'mean'", id="raises"),
