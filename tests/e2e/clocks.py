@@ -6,18 +6,19 @@ from typing import Any
 
 SOURCE = Path(__file__).with_name("another_clock.c")
 PLACE = Path("/var/tmp/sweyard-another-clock")
+LIBRARY = PLACE / "clock.so"
 AHEAD_SECONDS = 7_200
 
 
 def build_clock() -> None:
     """The library, where all nodes of this machine find it."""
     PLACE.mkdir(exist_ok=True)
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", PLACE / "clock.so", SOURCE, "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", LIBRARY, SOURCE, "-ldl"], check=True)
 
 
 def wrong_clock(container: str) -> dict[str, Any]:
     """What a PodSpec needs for it."""
-    env = {"LD_PRELOAD": str(PLACE / "clock.so"), "SWEYARD_CLOCK_AHEAD": str(AHEAD_SECONDS)}
+    env = {"LD_PRELOAD": str(LIBRARY), "SWEYARD_CLOCK_AHEAD": str(AHEAD_SECONDS)}
     changed = {
         "name": container,
         "env": [{"name": name, "value": value} for name, value in env.items()],

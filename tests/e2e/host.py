@@ -23,8 +23,9 @@ FIRST_VICTIM = "1000"
 """The score that the kernel's choice falls on."""
 EATER = """
 import os, sys
-victim, counter = sys.argv[1:]
-sys.stdin.readline()
+if not (told := sys.stdin.readline().split()):
+    sys.exit()
+victim, counter = told
 file, block = os.memfd_create("eaten"), bytes(1 << 24)
 for _ in range(512):
     try:
@@ -58,22 +59,31 @@ class Host:
             with contextlib.suppress(ProcessLookupError):  # the first of a container takes the others with it
                 os.kill(pid, signal.SIGKILL)
 
+    def has_loaded(self, pod_uids: Sequence[str], command: str, library: str) -> bool:
+        """Whether all such processes have."""
+        return all(library in read(Path(f"/proc/{pid}/maps")) for pid in in_pods(pod_uids, command))
+
     def exhaust_memory(self, pod_uids: Sequence[str], command: str) -> None:
         """The memory limit of such a process's container is reached, and the kernel kills that process for it.
 
         Raises NoVictimError if that has ended by itself meanwhile.
         """
-        victim = in_pods(pod_uids, command)[0]
+        with subprocess.Popen(
+            [sys.executable, "-c", EATER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as eater:
+            told = self._eat(eater, in_pods(pod_uids, command)[0])
+        if "oom_kill 0" in told.splitlines():
+            raise NoVictimError("it has ended by itself")
+
+    def _eat(self, eater: subprocess.Popen[str], victim: int) -> str:
+        """What the victim's cgroup then counts."""
         Path(f"/proc/{victim}/oom_score_adj").write_text(FIRST_VICTIM)
         cgroup = memory_cgroup(victim)
-        command_line = [sys.executable, "-c", EATER, str(victim), str(kill_counter(cgroup))]
-        with subprocess.Popen(command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as eater:
-            cgroup.joinpath("cgroup.procs").write_text(str(eater.pid))
-            told, _ = eater.communicate("eat\n", timeout=120)
+        cgroup.joinpath("cgroup.procs").write_text(str(eater.pid))
+        told, _ = eater.communicate(f"{victim} {kill_counter(cgroup)}\n", timeout=120)
         if identify(victim) is not None:
             raise AssertionError(f"process {victim} has outlived it, the eater ended with {eater.returncode}")
-        if "oom_kill 0" in told.splitlines():
-            raise NoVictimError(f"process {victim} has ended by itself")
+        return told
 
     def kill_daemons(self, *programs: str) -> None:
         """kill -9 for programs of the cluster itself, such as etcd or kubelet, and start again what is then not there

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.e2e.clocks import build_clock, wrong_clock
+from tests.e2e.clocks import LIBRARY, build_clock, wrong_clock
 from tests.e2e.host import NoVictimError
 from tests.e2e.installation import Installation
 from tests.e2e.test_run_on_cluster import SPEC, until_gone
@@ -84,11 +84,11 @@ def exhaust_memory(component: str, command: str) -> Callable[[Installation, str]
     return exhaust
 
 
-def in_a_sandbox(strike: Callable[[Installation, str], None]) -> Callable[[Installation, str], None]:
-    """As soon as there is one: between two steps there is none."""
+def once_there_is_one(strike: Callable[[Installation, str], None]) -> Callable[[Installation, str], None]:
+    """As soon as there is a process to strike: between two steps no sandbox is in use."""
 
     def wait(installation: Installation, namespace: str) -> None:
-        give_up_at = time.monotonic() + 120
+        give_up_at = time.monotonic() + DEADLINE_SECONDS
         while True:
             try:
                 return strike(installation, namespace)
@@ -167,6 +167,15 @@ def silence_node(installation: Installation, _: str) -> None:
     installation.wait_for_node("True")
 
 
+def see_wrong_clock(own: str | None, component: str, command: str) -> Callable[[Installation, str], None]:
+    """Of all processes of a component; None: in the run's own namespace."""
+
+    def see(installation: Installation, namespace: str) -> None:
+        assert installation.host.has_loaded(installation.uids(own or namespace, component), command, str(LIBRARY))
+
+    return see
+
+
 def misset_operator(installation: Installation, namespace: str) -> None:
     """Its clock is wrong from now on."""
     own, operator = OPERATOR[0], "deployment/sweyard-operator"
@@ -174,6 +183,7 @@ def misset_operator(installation: Installation, namespace: str) -> None:
     installation.kubectl("-n", own, "patch", operator, "-p", patch)
     try:
         installation.kubectl("-n", own, "rollout", "status", operator)
+        see_wrong_clock(*OPERATOR)(installation, namespace)
         installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
     finally:
         installation.kubectl("-n", own, "rollout", "undo", operator)
@@ -194,7 +204,7 @@ FAULTS = {
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
-    "sandboxes": Fault(in_a_sandbox(kill(None, "sandbox", KEEP_ALIVE))),
+    "sandboxes": Fault(once_there_is_one(kill(None, "sandbox", KEEP_ALIVE))),
     "kubelet": Fault(kill_daemons("kubelet")),
     "containerd": Fault(kill_daemons("containerd")),
     "API server": Fault(kill_daemons("kube-apiserver")),
@@ -220,7 +230,7 @@ FAULTS = {
         failure="OOMKilled",
         spec={"trainer": {"resources": {"limits": {"memory": "1500Mi"}}}},
     ),
-    "sandbox out of memory": Fault(in_a_sandbox(exhaust_held_sandbox)),
+    "sandbox out of memory": Fault(once_there_is_one(exhaust_held_sandbox), strikes_at_once=True),
     "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
     "API server throttles": Fault(throttle, max_restarts=1),
@@ -228,7 +238,7 @@ FAULTS = {
     "watches dead": Fault(deafen_operator),
     "operator's clock ahead": Fault(misset_operator, prepare=with_another_clock),
     "trainer's clock ahead": Fault(
-        lambda _installation, _namespace: None,
+        once_there_is_one(see_wrong_clock(None, "trainer", TRAINER)),
         spec={"trainer": {"podOverrides": wrong_clock("trainer")}},
         strikes_at_once=True,
         prepare=with_another_clock,
