@@ -99,8 +99,8 @@ class TimedGateway:
     inner: HttpGateway
     seconds: list[float] = field(default_factory=list)
 
-    async def use_weights(self, version: int) -> None:
-        await self.inner.use_weights(version)
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        await self.inner.use_weights(version, num_engines)
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
         session = await self.inner.open_session(session_id, temperature=temperature, seed=seed)

@@ -157,6 +157,18 @@ class Trainer(PodOptions):
     )
 
 
+class EngineScaling(Model):
+    """As many engines as the attempts under way need, between minReplicas and inference.replicas."""
+
+    min_replicas: Annotated[int, Field(ge=1, le=1_024)] = 1
+    """Engines that stay, whatever the load."""
+    attempts_per_engine: Annotated[int, Field(ge=1, le=100_000)] = 64
+    """The load that calls for one engine: attempts under way, each of which has at most one request that runs or waits
+    at an engine."""
+    scale_down_after_seconds: Annotated[int, Field(ge=0, le=86_400)] = 600
+    """An engine goes once it was not needed for so long, and has ended its replies. A new one takes minutes to load."""
+
+
 class Inference(PodOptions):
     """The engines that sample."""
 
@@ -166,7 +178,9 @@ class Inference(PodOptions):
     engine: Literal["vllm", "transformers"] = "vllm"
     """`transformers` generates inside the rollout process and needs no server: for laptops and tests."""
     replicas: Annotated[int, Field(ge=1, le=1_024)] = 1
-    """Engines."""
+    """Engines; with `scaling`, the most."""
+    scaling: EngineScaling | None = None
+    """Fewer of them while there is less to do. Default: always all."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs per engine."""
     max_model_len: Tokens | None = None
@@ -224,6 +238,25 @@ class Inference(PodOptions):
             "`transformers` generates inside the rollout process, so placement must be `separate` (or unset)",
             lambda inference: inference.engine == "vllm" or inference.placement == "separate",
             "!has(self.engine) || !has(self.placement) || self.engine == 'vllm' || self.placement == 'separate'",
+        ),
+        Rule(
+            "scaling.minReplicas",
+            "exceeds inference.replicas, the most engines: lower the one or raise the other",
+            lambda inference: inference.scaling is None or inference.scaling.min_replicas <= inference.replicas,
+            "!has(self.scaling) || !has(self.scaling.minReplicas) || !has(self.replicas)"
+            " || self.scaling.minReplicas <= self.replicas",
+        ),
+        Rule(
+            "scaling",
+            "is for vLLM in pods of its own that reads new weights as files: remove it, or set placement to `separate` "
+            "and weightSync to `disk`",
+            lambda inference: (
+                inference.scaling is None
+                or (inference.engine, inference.placement, inference.weight_sync) == ("vllm", "separate", "disk")
+            ),
+            "!has(self.scaling) || ((!has(self.engine) || self.engine == 'vllm')"
+            " && (!has(self.placement) || self.placement == 'separate')"
+            " && (!has(self.weightSync) || self.weightSync == 'disk'))",
         ),
         Rule(
             "resources",

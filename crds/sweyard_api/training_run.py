@@ -106,6 +106,8 @@ class TrainerStatus(Model):
     """Of how many."""
     weight_version: int = 0
     """Version that the engines serve."""
+    engines: Annotated[int, Field(ge=1)] | None = None
+    """Engines that it uses and asks for, with inference.scaling."""
     progress_percentage: Annotated[int, Field(ge=0, le=100)] = 0
     """Share done, warm-up and evaluation included."""
     estimated_remaining_seconds: int | None = None

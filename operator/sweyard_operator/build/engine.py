@@ -29,15 +29,15 @@ def build_engine_service(run: RunContext) -> Manifest:
     }
 
 
-def build_engines(run: RunContext, settings: RunSettings) -> Manifest:
-    """StatefulSet of the engines; all start at once, for none waits for another."""
+def build_engines(run: RunContext, settings: RunSettings, count: int | None = None) -> Manifest:
+    """StatefulSet of so many engines (None: as many as there may be); all start at once, for none waits for another."""
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": owned_metadata(run, engine_name(run.name), COMPONENT_ENGINE),
         "spec": {
             "serviceName": engine_name(run.name),
-            "replicas": run.config.inference.replicas,
+            "replicas": run.config.inference.replicas if count is None else count,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": pod_selector(run, COMPONENT_ENGINE)},
             "template": build_pod_template(run, settings, _build_shape(run, settings)),

@@ -37,18 +37,22 @@ def _serving(run: RunContext) -> Stage:
         return Stage(_KIND, True, Reason.EXTERNAL, f"the gateway serves from {inference.url}")
     if inference.placement == "colocated":
         return Stage(_KIND, True, Reason.COLOCATED, "the gateway serves; engines start inside the trainer's pods")
-    engines = "1 engine" if inference.replicas == 1 else f"{inference.replicas} engines"
+    most = inference.replicas
+    engines = "1 engine" if most == 1 else f"{most} engines"
+    if inference.scaling is not None:
+        engines = f"{inference.scaling.min_replicas} to {most} engines, as the attempts under way need,"
     return Stage(_KIND, True, Reason.READY, f"{engines} and the gateway serve")
 
 
 def _engines_wait(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stage | None:
-    wanted, name = run.config.inference.replicas, engine_name(run.name)
+    inference, name = run.config.inference, engine_name(run.name)
+    wanted = inference.scaling.min_replicas if inference.scaling else inference.replicas
     owner = snapshot.owned(STATEFUL_SETS, name)
     pods = [pod for pod in snapshot.pods_of(COMPONENT_ENGINE) if not pod.is_terminating]
     ready = sum(pod.is_ready for pod in pods)
     if owner is not None and ready >= wanted:
         return None
-    late = _late_engine(pods, run.config.inference.startup_deadline_seconds, now)
+    late = _late_engine(pods, inference.startup_deadline_seconds, now)
     return _waiting(snapshot, owner, pods, wanted, "inference", f"{ready} of {wanted} engines ready", late)
 
 

@@ -65,9 +65,9 @@ def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool
     return [manifest for manifest in maybe if manifest is not None]
 
 
-def build_servers(run: RunContext, settings: RunSettings) -> list[Manifest]:
+def build_servers(run: RunContext, settings: RunSettings, num_engines: int) -> list[Manifest]:
     """Engines and gateway."""
-    servers = [build_engines(run, settings)] if run.has_engines else []
+    servers = [build_engines(run, settings, num_engines)] if run.has_engines else []
     return [*servers, build_gateway(run, settings)] if run.has_gateway else servers
 
 

@@ -16,6 +16,7 @@ from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.admission import node_choices
 from sweyard_operator.plan.deadline import deadline
+from sweyard_operator.plan.engine_count import plan_engine_count, scale_engines
 from sweyard_operator.plan.failed_attempt import read_failure
 from sweyard_operator.plan.finish import is_finished, plan_finished, plan_verdict
 from sweyard_operator.plan.gpu_budget import plan_budget, seconds_left
@@ -119,7 +120,7 @@ def _plan_active(work: RunPass) -> Plan:
     # The config is stored once, with the images that the data sets name: so they must be there first.
     wanted = build_foundation(run, work.settings, has_config=has_config) if not snapshot.missing_datasets() else []
     foundation = plan_children(snapshot, wanted)
-    servers = plan_children(snapshot, build_servers(run, work.settings))
+    servers = plan_children(snapshot, build_servers(run, work.settings, plan_engine_count(work)))
     job = plan_children(snapshot, _next_job(work))
     obstacle = find_obstacle(snapshot, [*foundation.conflicts, *servers.conflicts, *job.conflicts])
     may_serve = foundation.is_complete and obstacle is None
@@ -147,7 +148,7 @@ def _plan_active(work: RunPass) -> Plan:
     )
     return Plan(
         delete=plan_forgetting(snapshot),
-        patch=tell_pods_ready(work, is_ready=trainer.is_ready),
+        patch=(*tell_pods_ready(work, is_ready=trainer.is_ready), *scale_engines(work)),
         apply=foundation.apply,
         create=(
             *foundation.create,

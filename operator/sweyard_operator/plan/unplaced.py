@@ -13,6 +13,7 @@ from typing import Any
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
+from sweyard_operator.plan.engine_count import plan_engine_count
 from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pod_troubles import summarize_troubles
@@ -88,9 +89,9 @@ def _what_waits(work: RunPass) -> str:
     waiting = _waiting_pods(work)
     if not waiting:
         return plan_sandboxes(work.run, work.snapshot).message
-    component, config = waiting[0].component, work.run.config
+    component = waiting[0].component
     wanted, field = {
-        COMPONENT_ENGINE: (config.inference.replicas, "inference"),
+        COMPONENT_ENGINE: (plan_engine_count(work), "inference"),
         COMPONENT_TRAINER: (work.run.trainer_replicas, "trainer"),
     }.get(component, (1, "trainer"))
     trouble = summarize_troubles([pod for pod in waiting if pod.component == component], wanted, field)

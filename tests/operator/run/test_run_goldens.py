@@ -46,7 +46,7 @@ def build_all(example: str, settings: RunSettings) -> list[Manifest]:
     )
     address = "10.96.0.7" if run.has_gateway else None
     job = build_trainer_job(run, settings, attempt=0, restarts=0, gateway_ip=address)
-    manifests = [*build_foundation(run, settings), *build_servers(run, settings), job]
+    manifests = [*build_foundation(run, settings), *build_servers(run, settings, run.config.inference.replicas), job]
     config_map = next(item for item in manifests if item["kind"] == "ConfigMap")
     assert load_config(config_map["data"][CONFIG_KEY]) == run.config
     # The config's own defaults are the API's affair, and tested there.

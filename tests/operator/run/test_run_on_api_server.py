@@ -124,6 +124,20 @@ def test_evaluation_asks_for_no_accelerator_beside_its_engines(lab: Lab) -> None
     assert container["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
 
 
+def test_engines_come_and_go_as_the_trainer_asks(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run(inference={"replicas": 3, "scaling": {"minReplicas": 1}})
+    lab.serve()
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("it runs", lambda: lab.phase() == "Running")
+    engines = "sweyard.dev/component=engine"
+    assert lab.names("pods", engines) == ["pod/demo-engine-0"]
+    for asked, given in ((3, 3), (2, 2), (9, 3)):
+        lab.report(attempt=0, phase="rl", step=1, totalSteps=30, engines=asked)
+        wanted = [f"pod/demo-engine-{number}" for number in range(given)]
+        lab.until(f"{given} engines", lambda wanted=wanted: lab.names("pods", engines) == wanted)
+
+
 def test_users_fault_ends_the_run_with_the_trainers_sentence(lab: Lab) -> None:
     lab.make_dataset()
     lab.apply_run()

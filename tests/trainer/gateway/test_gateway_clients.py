@@ -5,6 +5,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -14,7 +15,7 @@ from tests.trainer.gateway.tool_templates import HERMES
 
 from sweyard_sandbox.agents.protocol import FinishReason, Message, ToolSession
 from sweyard_sandbox.agents.tools.offered import function, offer
-from sweyard_trainer.engine.engine import EngineError, EngineUnfitError
+from sweyard_trainer.engine.engine import Completion, EngineError, EngineUnfitError
 from sweyard_trainer.engine.fake import FakeEngine, fake_logprob
 from sweyard_trainer.gateway.admin_app import admin_app
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, HttpSession, InProcessGateway
@@ -35,6 +36,21 @@ def engine(renderer: ChatRenderer) -> FakeEngine:
 @pytest.fixture
 def gateway(renderer: ChatRenderer) -> Gateway:
     return Gateway(renderer, LIMITS)
+
+
+class SlowEngine(FakeEngine):
+    """Ends no reply before it may."""
+
+    begun = 0
+
+    def __init__(self, *script: Any, **options: Any) -> None:
+        super().__init__(*script, **options)
+        self.may_end = asyncio.Event()
+
+    async def complete(self, prompt_ids: Sequence[int], **options: Any) -> Completion:
+        self.begun += 1
+        await self.may_end.wait()
+        return await super().complete(prompt_ids, **options)
 
 
 def tokens() -> Callable[[], str]:
@@ -197,6 +213,23 @@ async def test_an_engine_that_is_gone_leaves_the_others_serving(renderer: ChatRe
     await gateway.use_engines(engines, 7)
     engines[0].hangs = True
     assert await gateway.use_engines(engines, 7) == ["b"]
+
+
+async def test_an_engine_that_is_not_needed_ends_its_reply_and_is_given_no_other(renderer: ChatRenderer) -> None:
+    gateway = Gateway(renderer, LIMITS)
+    engines = [SlowEngine(lambda prompt, seed: renderer.reply_ids("hi"), name=name, version=7) for name in "ab"]
+    client = InProcessGateway(gateway, engines, new_token=tokens())
+    await client.use_weights(7)
+    sessions = [await client.open_session(name, temperature=1.0, seed=0) for name in ("first", "second")]
+    under_way = [asyncio.create_task(session.chat([USER])) for session in sessions]
+    while not all(engine.begun for engine in engines):
+        await asyncio.sleep(0)
+    await client.use_weights(7, 1)
+    for engine in engines:
+        engine.may_end.set()
+    assert [reply.content for reply in await asyncio.gather(*under_way)] == ["hi", "hi"]
+    await sessions[1].chat([USER])
+    assert [engine.begun for engine in engines] == [2, 1]
 
 
 async def test_a_finished_session_can_be_used_no_more(client: GatewayClient) -> None:

@@ -83,7 +83,7 @@ class SessionBook:
         self.refusals_left = 0
         """So many times no engine serves."""
 
-    async def use_weights(self, version: int) -> None:
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
         return None
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:

@@ -139,6 +139,7 @@ class EventfulSync:
     """Engines that are well until told otherwise."""
 
     reads_files = True
+    scalable = None
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -172,7 +173,7 @@ class RuleWorker:
 
     async def start(self) -> None: ...
 
-    async def use_weights(self, version: int) -> None:
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
         self.version = version
 
     async def announce(self, images: Sequence[str]) -> None: ...

@@ -40,9 +40,9 @@ async def test_when_engines_change_workers_are_told_again_with_the_version_that_
     told: list[int] = []
     use_weights = life.worker.use_weights
 
-    async def record(version: int) -> None:
+    async def record(version: int, num_engines: int | None) -> None:
         told.append(version)
-        await use_weights(version)
+        await use_weights(version, num_engines)
 
     run = life.worker.run
 

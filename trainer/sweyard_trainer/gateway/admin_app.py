@@ -42,6 +42,8 @@ class UseWeights(BaseModel):
     version: int
     engines: list[str]
     """Base URLs."""
+    ending: list[str] = []
+    """Base URLs of those that are to begin no reply any more, and to end those under way."""
     lineage: str = ""
     """Life of the run that trained this version."""
 
@@ -68,7 +70,9 @@ def admin_app(gateway: Gateway, make_engine: Callable[[str], Engine]) -> Starlet
         for url in asked.engines:
             if url not in engines:
                 engines[url] = make_engine(url)
-        confirmed = await gateway.use_engines([engines[url] for url in asked.engines], asked.version, asked.lineage)
+        ending = [engines[url].name for url in asked.ending if url in engines]
+        chosen = [engines[url] for url in asked.engines]
+        confirmed = await gateway.use_engines(chosen, asked.version, asked.lineage, ending)
         return JSONResponse({"engines": confirmed})
 
     async def metrics(request: Request) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 
@@ -17,6 +17,8 @@ from sweyard_trainer.gateway.sandbox_doors import SandboxDoors
 from sweyard_trainer.gateway.session import SessionRecord, SessionUnknownError
 from sweyard_trainer.gateway.wire import decode_record
 
+T = TypeVar("T")
+
 KEEP_ALIVE_SECONDS = 15.0
 """Of an idle connection; far less than the gateway's own patience, since calls are never sent twice."""
 UNFIT = {"engine_unfit": EngineUnfitError, "template_unfit": TemplateUnfitError}
@@ -28,8 +30,9 @@ ADMIN_SECONDS = 600.0
 class GatewayClient(Protocol):
     """What a rollout worker needs of a gateway."""
 
-    async def use_weights(self, version: int) -> None:
-        """Sample with `version` from here on, on the engines that confirm it. Raises EngineError, EngineUnfitError."""
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        """Sample with `version` from here on, on the engines that confirm it: the first so many (None: all); the others
+        end their replies. Raises EngineError, EngineUnfitError."""
         ...
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
@@ -80,8 +83,9 @@ class InProcessGateway:
         self._new_token = new_token
         self._doors = SandboxDoors(gateway)
 
-    async def use_weights(self, version: int) -> None:
-        await self._gateway.use_engines(self._engines, version, self._lineage)
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        chosen, others = split_at(self._engines, num_engines)
+        await self._gateway.use_engines(chosen, version, self._lineage, [engine.name for engine in others])
 
     async def open_session(self, session_id: str, *, temperature: float, seed: int) -> ChatSession:
         if not self._gateway.has_engines:
@@ -158,11 +162,13 @@ class HttpGateway:
         self._lineage = lineage
         self._new_token = new_token
         self._version = 0
+        self._num_engines: int | None = None
         self._http: aiohttp.ClientSession | None = None
 
-    async def use_weights(self, version: int) -> None:
-        self._version = version
-        body = {"version": version, "engines": self._engine_urls, "lineage": self._lineage}
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        self._version, self._num_engines = version, num_engines
+        chosen, others = split_at(self._engine_urls, num_engines)
+        body = {"version": version, "engines": chosen, "ending": others, "lineage": self._lineage}
         status, reply = await self._admin("PUT", "/weights", body)
         if status == 424:
             raise EngineUnfitError(_message(reply))
@@ -175,7 +181,7 @@ class HttpGateway:
         body["weight_version"] = self._version
         status, reply = await self._admin("POST", "/sessions", body)
         if status == 409 and "weight_version" in reply:
-            await self.use_weights(self._version)
+            await self.use_weights(self._version, self._num_engines)
             status, reply = await self._admin("POST", "/sessions", body)
         if status == 409 and "message" in reply:
             raise ValueError(_message(reply))
@@ -209,6 +215,11 @@ class HttpGateway:
                 return await _call(self._client(), method, self._admin_url + path, body, {})
         except TimeoutError as error:
             raise EngineError(f"gateway {self._admin_url}{path} did not answer within {ADMIN_SECONDS:g} s") from error
+
+
+def split_at(engines: Sequence[T], count: int | None) -> tuple[list[T], list[T]]:
+    """The first so many, or all, and the others."""
+    return list(engines[:count]), list(engines[count:]) if count is not None else []
 
 
 async def _call(

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,14 +52,15 @@ class EngineSet:
     left: dict[str, asyncio.Event] = field(default_factory=dict)
     """By engine: set once it is not among the engines any more."""
 
-    def succeeded_by(self, version: int, cache_salt: str, engines: Sequence[Engine]) -> "EngineSet":
-        """The next set."""
-        staying = {engine.name for engine in engines} & self.left.keys()
+    def succeeded_by(
+        self, version: int, cache_salt: str, engines: Sequence[Engine], ending: Collection[str] = ()
+    ) -> "EngineSet":
+        """The next set. Engines whose names are in `ending` begin no replies, and end those that are under way."""
+        names = {engine.name for engine in engines}
+        staying = (names | set(ending)) & self.left.keys()
         for name in self.left.keys() - staying:
             self.left[name].set()
-        left = {
-            engine.name: self.left[engine.name] if engine.name in staying else asyncio.Event() for engine in engines
-        }
+        left = {name: self.left[name] if name in staying else asyncio.Event() for name in names | staying}
         return EngineSet(version, cache_salt, list(engines), left=left)
 
     def choose(self, preferred: str) -> Engine:

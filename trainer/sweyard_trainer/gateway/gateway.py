@@ -6,7 +6,7 @@ It sets the sampling parameters whatever a client asks: only then are the record
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,14 +90,17 @@ class Gateway:
         """Sessions under way."""
         return len(self._sessions)
 
-    async def use_engines(self, engines: Sequence[Engine], version: int, lineage: str = "") -> list[str]:
+    async def use_engines(
+        self, engines: Sequence[Engine], version: int, lineage: str = "", ending: Collection[str] = ()
+    ) -> list[str]:
         """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does.
 
-        Calls under way at engines that are not among them any more end with EngineError. `lineage` goes into the prefix
+        Calls under way at engines that are not among them any more end with EngineError, unless their names are in
+        `ending`. `lineage` goes into the prefix
         cache's salt: after a restart from a checkpoint a version is trained anew. Raises EngineUnfitError.
         """
         confirmed = await confirming(engines, version, self._checked)
-        self._engines = self._engines.succeeded_by(version, f"weights-{lineage}-{version}", confirmed)
+        self._engines = self._engines.succeeded_by(version, f"weights-{lineage}-{version}", confirmed, ending)
         if not confirmed:
             names = ", ".join(engine.name for engine in engines)
             raise EngineError(f"none of the engines ({names}) serves weight version {version}")

@@ -18,6 +18,8 @@ from sweyard_trainer.rollout.plan import TaskCursor
 from sweyard_trainer.rollout.rules import make_backlog
 from sweyard_trainer.stopping import Stop
 from sweyard_trainer.trajectory import Trajectory
+from sweyard_trainer.weight_sync.scaler import EngineScaler
+from sweyard_trainer.weight_sync.scaling import EngineCount
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,10 @@ class Life:
         self._metrics: Metrics | None = None
         self._switching = asyncio.Lock()
         self._served_version = 0
+        self._num_engines: int | None = None
+        """That new replies begin at; None: all."""
         self._watch: asyncio.Task[None] | None = None
+        self._scaling: asyncio.Task[None] | None = None
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -97,11 +102,13 @@ class Life:
                 await self.write_weights(version)
             await self.run.weight_sync.publish(version)
             sampled = self.run.weight_sync.sampled_version(version)
-            await _in_time(SWITCH_SECONDS, self.run.pool.use_weights(sampled), f"workers did not switch to {version}")
+            switched = self.run.pool.use_weights(sampled, self._num_engines)
+            await _in_time(SWITCH_SECONDS, switched, f"workers did not switch to {version}")
             self._served_version = sampled
         self.run.progress.update(weight_version=self._served_version)
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_engines())
+            self._scaling = self._begin_scaling()
 
     async def write_weights(self, version: int) -> None:
         """Write the policy to `<storage>/weights/<version>`. Raises WeightSyncError if that never ends."""
@@ -118,11 +125,30 @@ class Life:
         except EnginesGoneError as error:
             self.stop.ask(error)
 
+    def _begin_scaling(self) -> asyncio.Task[None] | None:
+        """Have as many engines serve as the attempts under way need, where the config allows fewer than all."""
+        scaling, engines = self.spec.inference.scaling, self.run.weight_sync.scalable
+        if scaling is None or engines is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        scaler = EngineScaler(
+            engines,
+            EngineCount.beginning(scaling, most=engines.most, serving=engines.num_serving, now=now),
+            num_attempts=lambda: self.run.pool.occupancy.num_used,
+            switch=self._use_engines,
+            ask_for=lambda count: self.run.progress.update(engines=count),
+        )
+        return asyncio.create_task(scaler.run())
+
+    async def _use_engines(self, count: int) -> None:
+        self._num_engines = count
+        await self._engines_changed()
+
     async def _engines_changed(self) -> None:
         """Have the workers use the engines of the moment, which the gateway asks itself."""
         async with self._switching:
             try:
-                switched = self.run.pool.use_weights(self._served_version)
+                switched = self.run.pool.use_weights(self._served_version, self._num_engines)
                 await _in_time(SWITCH_SECONDS, switched, "workers did not switch")
             except (EngineError, WeightSyncError) as error:
                 logger.warning("attempts wait for an engine: %s", error)
@@ -135,10 +161,11 @@ class Life:
             ending.push_async_callback(self.run.progress.flush)
             if self._metrics is not None:
                 ending.callback(self._metrics.close)
-            if self._watch is not None:
-                self._watch.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await self._watch
+            for task in (self._scaling, self._watch):
+                if task is not None:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
 
 
 async def _in_time(seconds: float, work: Awaitable[T], otherwise: str) -> T:

@@ -15,6 +15,11 @@ class Occupancy:
         self._used_seconds = 0.0
         self._counted_at = self._looked_at = monotonic()
 
+    @property
+    def num_used(self) -> int:
+        """Places in use now."""
+        return self._num_used
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """One place more, as long as it lasts."""

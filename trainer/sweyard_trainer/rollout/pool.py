@@ -27,9 +27,9 @@ class WorkerPool:
         """Start all workers."""
         await asyncio.gather(*(worker.start() for worker in self._workers))
 
-    async def use_weights(self, version: int) -> None:
-        """All workers sample with `version` from here on."""
-        await asyncio.gather(*(worker.use_weights(version) for worker in self._workers))
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        """All workers sample with `version` from here on; see GatewayClient."""
+        await asyncio.gather(*(worker.use_weights(version, num_engines) for worker in self._workers))
 
     async def announce(self, plans: Sequence[AttemptPlan]) -> None:
         """Tell each worker's runtime its share of the images that `plans` will want."""

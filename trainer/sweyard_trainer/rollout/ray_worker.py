@@ -46,8 +46,8 @@ class RayWorker:
         self._actor = actor.remote(*self._arguments)
         await self._actor.start.remote()
 
-    async def use_weights(self, version: int) -> None:
-        await self._actor.call.remote("use_weights", version)
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        await self._actor.call.remote("use_weights", version, num_engines)
 
     async def announce(self, images: Sequence[str]) -> None:
         await self._actor.call.remote("announce", list(images))

@@ -27,8 +27,8 @@ class Worker(Protocol):
         """Make the runtime, the gateway client and the engine."""
         ...
 
-    async def use_weights(self, version: int) -> None:
-        """Sample with weights `version` from here on. Raises EngineError, EngineUnfitError."""
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
+        """Sample with weights `version` from here on; see GatewayClient. Raises EngineError, EngineUnfitError."""
         ...
 
     async def announce(self, images: Sequence[str]) -> None:
@@ -70,11 +70,11 @@ class LocalWorker:
     async def start(self) -> None:
         return None
 
-    async def use_weights(self, version: int) -> None:
+    async def use_weights(self, version: int, num_engines: int | None = None) -> None:
         for engine in self.embedded:
             if await engine.weight_version() != version:
                 await engine.load_weights(self.weights / str(version), version)
-        await self.bench.gateway.use_weights(version)
+        await self.bench.gateway.use_weights(version, num_engines)
 
     async def announce(self, images: Sequence[str]) -> None:
         await self.bench.runtime.announce(list(images))

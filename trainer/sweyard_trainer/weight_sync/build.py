@@ -13,6 +13,7 @@ from sweyard_trainer.weight_sync.fixed import FixedEngine, FixedFleet
 from sweyard_trainer.weight_sync.fleet import Fleet
 from sweyard_trainer.weight_sync.nccl import NcclEngine, NcclFleet, SendsWeights
 from sweyard_trainer.weight_sync.patience import patience_for
+from sweyard_trainer.weight_sync.scaling_fleet import ScalingFleet
 
 
 class Sends(SendsWeights, SharesGpus, Protocol):
@@ -39,4 +40,4 @@ def make_weight_sync(spec: TrainingRunSpec, environment: Environment, sender: Se
         disks = [None] * len(readers) if spec.inference.weight_sync == "ipc" else readers
         engines = [ColocatedEngine(control, disk) for control, disk in zip(controls, disks, strict=True)]
         return ColocatedFleet(engines, patience, sender)
-    return Fleet(readers, patience)
+    return ScalingFleet(readers, patience) if spec.inference.scaling else Fleet(readers, patience)

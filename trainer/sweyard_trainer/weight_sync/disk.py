@@ -33,6 +33,10 @@ class DiskEngine:
         await control.name_version(version)
         await control.resume()
 
+    async def pause(self) -> None:
+        """See EngineControl."""
+        await self._control.pause()
+
     async def load(self, version: int) -> None:
         """The same for one that takes no requests, is not asked to, and has no cached prefix."""
         await self._load(self._complete(version))

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from sweyard_trainer.errors import EngineAwayError, EnginesGoneError, WeightSyncError
 from sweyard_trainer.weight_sync.patience import Patience
+from sweyard_trainer.weight_sync.scaler import Engines
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +71,17 @@ class Fleet:
     reads_files = True
 
     def __init__(self, engines: Sequence[FleetEngine], patience: Patience) -> None:
-        self._members = [Member(engine) for engine in engines]
+        self._all = [Member(engine) for engine in engines]
+        self._members = self._all
+        """Those that are to serve."""
         self._patience = patience
         self._version: int | None = None
         """Published last."""
+
+    @property
+    def scalable(self) -> Engines | None:
+        """See WeightSync."""
+        return None
 
     @property
     def serving(self) -> list[str]:
@@ -104,7 +112,7 @@ class Fleet:
 
     async def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
         """See WeightSync."""
-        tasks = [asyncio.create_task(self._tend(member, on_change)) for member in self._members]
+        tasks = [asyncio.create_task(self._tend(member, on_change)) for member in self._all]
         tasks.append(asyncio.create_task(self._mourn()))
         try:
             await asyncio.gather(*tasks)
@@ -143,6 +151,8 @@ class Fleet:
     async def _tend(self, member: Member, on_change: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(self._patience.pause)
+            if member not in self._members:
+                continue
             served = member.version is not None
             await (self._look(member) if served else self._bring(member))
             if served != (member.version is not None):

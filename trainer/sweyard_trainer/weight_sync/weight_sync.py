@@ -3,12 +3,19 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from sweyard_trainer.weight_sync.scaler import Engines
+
 
 class WeightSync(Protocol):
     """One way of bringing weights into engines, and of knowing which engines there are."""
 
     reads_files: bool
     """Whether the version must lie in `<storage>/weights` before it is published."""
+
+    @property
+    def scalable(self) -> Engines | None:
+        """What can have fewer engines serve; None where it is always all of them."""
+        ...
 
     def sampled_version(self, published: int) -> int:
         """What engines say that they sample with once `published` has been."""

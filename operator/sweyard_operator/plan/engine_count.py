@@ -1,0 +1,40 @@
+"""How many engines a run has: as its trainer asks, within the bounds of inference.scaling."""
+
+from sweyard_api.constants import engine_name
+from sweyard_operator.plan.plan import Patch
+from sweyard_operator.plan.restart_policy import Running
+from sweyard_operator.plan.run_pass import RunPass
+from sweyard_operator.resources import STATEFUL_SETS
+
+
+def plan_engine_count(work: RunPass) -> int:
+    """What the trainer at work asks for; before it asks, as many as there are, or the fewest."""
+    inference = work.run.config.inference
+    if inference.scaling is None:
+        return inference.replicas
+    wanted = _asked(work) or _present(work) or inference.scaling.min_replicas
+    return min(max(wanted, inference.scaling.min_replicas), inference.replicas)
+
+
+def scale_engines(work: RunPass) -> tuple[Patch, ...]:
+    """Of a StatefulSet that exists: those with the highest numbers go, which is what the trainer goes by."""
+    live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
+    count = plan_engine_count(work)
+    if live is None or work.run.config.inference.scaling is None or live["spec"]["replicas"] == count:
+        return ()
+    operations = (
+        {"op": "test", "path": "/metadata/uid", "value": live["metadata"]["uid"]},
+        {"op": "replace", "path": "/spec/replicas", "value": count},
+    )
+    return (Patch(STATEFUL_SETS, work.snapshot.namespace, engine_name(work.run.name), operations),)
+
+
+def _asked(work: RunPass) -> int | None:
+    report = work.snapshot.status.get("trainer") or {}
+    is_of_now = isinstance(work.gang, Running) and report.get("attempt") == work.gang.job.attempt
+    return report.get("engines") if is_of_now else None
+
+
+def _present(work: RunPass) -> int | None:
+    live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
+    return int(live["spec"]["replicas"]) if live is not None else None
