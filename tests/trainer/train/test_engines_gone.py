@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sweyard_trainer.engine.engine import EngineError
 from sweyard_trainer.errors import EnginesGoneError
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.train import TrainingLoop
@@ -54,3 +55,20 @@ async def test_when_engines_change_workers_are_told_again_with_the_version_that_
     life.worker.use_weights, life.worker.run = record, changing
     await TrainingLoop(life.run).run()
     assert told == [0, 1, 2, 2, 2, 3, 4, 5, 6, 7]
+
+
+async def test_a_gateway_that_is_away_when_weights_are_new_is_waited_for(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world)
+    use_weights, refusals = life.worker.use_weights, iter([EngineError("gateway http://gateway:8001 is away")])
+
+    async def refuse_once(version: int, num_engines: int | None) -> None:
+        if version == 2 and (refusal := next(refusals, None)) is not None:
+            raise refusal
+        await use_weights(version, num_engines)
+
+    life.worker.use_weights = refuse_once
+    summary = await TrainingLoop(life.run).run()
+    assert (summary["steps"], world.events.count("train")) == (6, 6)
+    assert next(refusals, None) is None

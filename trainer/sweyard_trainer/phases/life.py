@@ -27,6 +27,8 @@ WRITE_SECONDS = 3_600.0
 """For the ranks to write one version of the weights: far more than any model takes, far less than for ever."""
 SWITCH_SECONDS = 600.0
 """For the workers to ask their engines and switch."""
+SWITCH_PAUSE_SECONDS = 1.0
+"""Until they ask again."""
 
 T = TypeVar("T")
 
@@ -102,13 +104,21 @@ class Life:
                 await self.write_weights(version)
             await self.run.weight_sync.publish(version)
             sampled = self.run.weight_sync.sampled_version(version)
-            switched = self.run.pool.use_weights(sampled, self._num_engines)
-            await _in_time(SWITCH_SECONDS, switched, f"workers did not switch to {version}")
+            await _in_time(SWITCH_SECONDS, self._switch_to(sampled), f"workers did not switch to {version}")
             self._served_version = sampled
         self.run.progress.update(weight_version=self._served_version)
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_engines())
             self._scaling = self._begin_scaling()
+
+    async def _switch_to(self, version: int) -> None:
+        """A gateway that is away, as one that starts again, is waited for, and so is an engine that confirms."""
+        while True:
+            try:
+                return await self.run.pool.use_weights(version, self._num_engines)
+            except EngineError as error:
+                logger.warning("workers wait for weights %d: %s", version, error)
+                await asyncio.sleep(SWITCH_PAUSE_SECONDS)
 
     async def write_weights(self, version: int) -> None:
         """Write the policy to `<storage>/weights/<version>`. Raises WeightSyncError if that never ends."""
