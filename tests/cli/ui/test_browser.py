@@ -34,7 +34,10 @@ MANY_RULES = 20
 
 
 @pytest.fixture
-def run(make_run: Callable[..., Path]) -> Path:
+def run(make_run: Callable[..., Path], tmp_path: Path) -> Path:
+    """With one beside it that is damaged, and told in a sentence too long for any table."""
+    (tmp_path / "damaged" / "metrics").mkdir(parents=True)
+    (tmp_path / "damaged" / "progress.json").write_text("[]")
     rows = [attempt("t1", transcript=[{"role": "user", "content": NASTY}, {"role": "assistant", "content": NASTY}])]
     return make_run(attempts={**ATTEMPTS, "step-000001": [*rows, attempt("t1", "unsolved", index=1)]})
 
@@ -71,7 +74,8 @@ async def test_every_view_is_drawn_and_none_is_wider_than_the_window(
     for view in VIEWS:
         await page.open("about:blank")
         await show(page, address, view)
-        assert await page.ask("document.documentElement.scrollWidth <= innerWidth"), view
+        for box in ("documentElement", "querySelector('main')"):
+            assert await page.ask(f"document.{box}.scrollWidth <= document.{box}.clientWidth"), (view, box)
         assert not await page.ask("document.querySelector('.trouble')?.textContent"), view
 
 

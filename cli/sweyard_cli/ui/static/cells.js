@@ -3,15 +3,17 @@
 import { h } from "/static/dom.js";
 
 const GAP = 1;
+const BETWEEN_GROUPS = 5;
 const SMALLEST = 6;
 const LARGEST = 22;
 const MOST_HEIGHT = 420;
 
 /**
+ * `groupSize(cells)`: how many belong together, kept in one row with room behind them; 1 for none.
  * `look(cell)`: the name of a colour of the style sheet (`--o-solved`), `tell(cell)`: called with the one that is
  * pointed at, or null, `open(cell)`: with one that was chosen, if that leads anywhere. Arrow keys and Enter do what the pointer does.
  */
-export function cellMap({ look, tell, open = null, label }) {
+export function cellMap({ look, tell, open = null, label, groupSize = () => 1 }) {
   const canvas = h("canvas", { class: "cells", tabindex: "0", role: "img" });
   const box = h("div", { class: "cell-box" }, canvas);
   const ink = canvas.getContext("2d");
@@ -19,15 +21,19 @@ export function cellMap({ look, tell, open = null, label }) {
   let painted = [];
   let side = LARGEST;
   let columns = 1;
+  let size = 1; // of a group
   let width = 0;
   let at = -1;
   let colours = new Map();
 
   function layOut() {
     side = LARGEST;
-    const rows = () => Math.ceil(cells.length / Math.max(1, Math.floor(width / side)));
-    while (side > SMALLEST && rows() * side > MOST_HEIGHT) side -= 1;
-    columns = Math.max(1, Math.floor(width / side));
+    size = groupSize(cells);
+    if (size * SMALLEST > width) size = 1; // too many for a row
+    const inRow = () => Math.max(1, size * Math.floor((width + room()) / (size * side + room())));
+    const rows = () => Math.ceil(cells.length / inRow());
+    while (side > SMALLEST && (rows() * side > MOST_HEIGHT || size * side > width)) side -= 1;
+    columns = inRow();
     const scale = devicePixelRatio || 1;
     const height = Math.max(side, rows() * side);
     canvas.width = width * scale;
@@ -38,6 +44,9 @@ export function cellMap({ look, tell, open = null, label }) {
     painted = [];
     colours = new Map();
   }
+
+  const room = () => (size > 1 ? BETWEEN_GROUPS : 0);
+  const left = (column) => column * side + Math.floor(column / size) * room();
 
   function colour(name) {
     if (!colours.has(name)) colours.set(name, getComputedStyle(canvas).getPropertyValue(name).trim() || "#888");
@@ -50,7 +59,7 @@ export function cellMap({ look, tell, open = null, label }) {
       const drawn = i === at ? `${name} at` : name;
       if (painted[i] === drawn) return;
       painted[i] = drawn;
-      const x = (i % columns) * side;
+      const x = left(i % columns);
       const y = Math.floor(i / columns) * side;
       ink.clearRect(x, y, side, side);
       ink.fillStyle = colour(name);
@@ -72,7 +81,9 @@ export function cellMap({ look, tell, open = null, label }) {
   }
 
   canvas.addEventListener("pointermove", (event) => {
-    const column = Math.floor(event.offsetX / side);
+    const group = Math.floor(event.offsetX / (size * side + room()));
+    const within = Math.floor((event.offsetX - group * (size * side + room())) / side);
+    const column = within < size ? group * size + within : columns;
     const index = Math.floor(event.offsetY / side) * columns + column;
     point(column < columns && index < cells.length ? index : -1);
   });

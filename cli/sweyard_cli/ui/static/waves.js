@@ -4,7 +4,7 @@ import { cellMap } from "/static/cells.js";
 import { count, duration, h, percent, put } from "/static/dom.js";
 
 /** Squares under the counts of their states; a state that is pressed is shown alone. */
-export function stateMap({ order, name, colour, tell, open = null, noun }) {
+export function stateMap({ order, name, colour, tell, open = null, noun, groupSize }) {
   let alone = null;
   let cells = [];
   const counts = h("div", { class: "states" });
@@ -13,6 +13,7 @@ export function stateMap({ order, name, colour, tell, open = null, noun }) {
     look: (cell) => (alone === null || alone === cell.state ? `--${colour(cell.state)}` : "--dim"),
     tell: (cell) => put(detail, cell ? tell(cell) : hint()),
     open,
+    groupSize,
     label: (all) => `${count(all.length, noun)}: ${[...tally(all)].map(([state, many]) => `${many} ${name(state)}`).join(", ")}`,
   });
   const hint = () => h("span", { class: "faint" }, cells.length ? `Point at a square, or walk with the arrow keys${open ? "; Enter opens" : ""}.` : "");
@@ -31,8 +32,14 @@ export function stateMap({ order, name, colour, tell, open = null, noun }) {
   };
 }
 
-/** One bar of shares, with what each is. */
+/** One bar of shares under a title, with what each is. */
 export function shareBar(title, shares) {
+  const drawn = shareLine(shares);
+  return drawn && h("section", { class: "group" }, h("h2", {}, title), drawn);
+}
+
+/** The bar alone: `shares` are [what, class of its colour, seconds]. */
+export function shareLine(shares) {
   const total = shares.reduce((sum, [, , value]) => sum + value, 0);
   if (!total) return null;
   const parts = shares.filter(([, , value]) => value > 0);
@@ -43,7 +50,7 @@ export function shareBar(title, shares) {
   }));
   const legend = h("ul", { class: "told" }, parts.map(([name, colour, value]) =>
     h("li", { class: colour }, h("i", { "aria-hidden": "true" }), `${name} `, h("b", {}, percent(value / total)), h("span", { class: "faint" }, ` ${duration(value)}`))));
-  return h("section", { class: "group" }, h("h2", {}, title), bar, legend);
+  return [bar, legend];
 }
 
 /** Failures by what they were of. */

@@ -4,7 +4,8 @@ import { ask, runPath } from "/static/api.js";
 import { count, duration, h, number, outcomeName, outcomeTag, put } from "/static/dom.js";
 import { tokensOf } from "/static/tokens.js";
 import { runAddress } from "/static/views/runs.js";
-import { attemptAddress, labelName } from "/static/views/wave.js";
+import { attemptAddress, labelName, STAGES } from "/static/views/wave.js";
+import { shareLine } from "/static/waves.js";
 
 const LONG_LINES = 30;
 
@@ -82,7 +83,6 @@ function column(run, attempt, text, askTokens) {
 }
 
 function summary(attempt) {
-  const timings = Object.entries(attempt.timings).filter(([stage]) => stage !== "total");
   const facts = [
     `reward ${number(attempt.reward)}`,
     attempt.official === null ? "not graded" : attempt.official ? "the data set says solved" : "the data set says not solved",
@@ -94,7 +94,7 @@ function summary(attempt) {
   return h("div", { class: "summary" },
     h("p", {}, outcomeTag(attempt.outcome), " ", h("span", { class: "mono" }, attempt.attempt_id)),
     h("p", { class: "sub" }, facts.join(" · ")),
-    timings.length ? h("p", { class: "sub" }, timings.map(([stage, seconds]) => `${stage} ${duration(seconds)}`).join(" · ")) : null,
+    shareLine(STAGES.map(([title, colour, stage]) => [title, colour, attempt.timings[stage] ?? 0])),
     attempt.infra_reason ? h("pre", { class: "trouble" }, attempt.infra_reason) : null);
 }
 

@@ -129,7 +129,7 @@ export function attemptsView({ parts: [where, name], parameters }) {
     title: `${name}: attempts`,
     element: h("section", { class: "page tall" },
       h("header", { class: "head" }, h("div", { class: "title" }, h("h1", {}, name)), note, missing), runTabs(run, "attempts"),
-      h("div", { class: "bar" }, search, label, field("task", "Task"), field("reward", "Reward: 1, >0, <=0.5"), field("min_tokens", "Sampled tokens, at least"), asked.group ? h("span", { class: "chip" }, `group ${asked.group}`, h("button", { class: "quiet", "aria-label": "all groups", onclick: (event) => { event.target.parentElement.remove(); change({ group: "" }); } }, "×")) : null),
+      h("div", { class: "bar" }, search, label, field("task", "Task"), field("reward", "Reward, as >0.5"), field("min_tokens", "Sampled tokens ≥"), asked.group ? h("span", { class: "chip" }, `group ${asked.group}`, h("button", { class: "quiet", "aria-label": "all groups", onclick: (event) => { event.target.parentElement.remove(); change({ group: "" }); } }, "×")) : null),
       outcomes, table),
     keys: { "/": ["search", () => search.focus()], j: ["next attempt", () => choose(1)], k: ["attempt before", () => choose(-1)] },
     async refresh(topics) {

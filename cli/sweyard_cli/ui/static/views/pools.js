@@ -19,11 +19,22 @@ export function poolsView() {
 }
 
 function table(pools) {
-  const heads = [["Pool", ""], ["Sandboxes", "num"], ["Ready", "num wide"], ["Claimed", "num"], ["Starting", "num wide"], ["Asked for", "num wide"], ["Health", ""]];
+  const heads = [["Pool", ""], ["Sandboxes", "num"], ["Filled", "wide"], ["Ready", "num wide"], ["Claimed", "num"], ["Starting", "num wide"], ["Asked for", "num wide"], ["Health", ""]];
   return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map(([name, style]) => h("th", { scope: "col", class: style }, name)))), h("tbody", {}, pools.map((pool) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: `#/pools/${encodeURIComponent(pool.where)}/${encodeURIComponent(pool.name)}` }, pool.name), h("small", {}, pool.where)),
-      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "num wide" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num wide" }, pool.starting), h("td", { class: "num wide" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
+      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "wide" }, fillOf(pool)), h("td", { class: "num wide" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num wide" }, pool.starting), h("td", { class: "num wide" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
+}
+
+/** How full a pool is, and with what: the numbers beside it say the same. */
+function fillOf(pool) {
+  const known = [["s-claimed", pool.claimed], ["s-ready", pool.ready], ["s-starting", pool.starting]];
+  const free = Math.max(0, pool.cap - known.reduce((sum, [, many]) => sum + many, 0));
+  return h("div", { class: "shares fill", "aria-hidden": "true" }, [...known, ["s-none", free]].filter(([, many]) => many).map(([colour, many]) => {
+    const part = h("span", { class: colour });
+    part.style.flexGrow = many;
+    return part;
+  }));
 }
 
 export function poolView({ parts: [where, name] }) {
@@ -44,7 +55,7 @@ export function poolView({ parts: [where, name] }) {
       const pool = await ask(`pools/${encodeURIComponent(where)}/${encodeURIComponent(name)}`);
       note.textContent = `${count(pool.cells.length, "sandbox")}${pool.message ? ` · ${pool.message}` : ""}`;
       map.show(pool.cells);
-      put(more, shareBar("How long each stage takes, in the median", pool.stages.map(([stage, seconds], i) => [stage, `c${i}`, seconds])), failureTable("Failures, by reason and node", pool.failures));
+      put(more, shareBar("How long each stage takes, in the median", pool.stages.map(([stage, seconds]) => [stage, `s-${stage}`, seconds])), failureTable("Failures, by reason and node", pool.failures));
     },
   };
 }

@@ -1,7 +1,7 @@
 // One run: its figures step by step, beside those of others.
 
 import { ask, runPath } from "/static/api.js";
-import { COLOURS, lineChart, stackedBars } from "/static/charts.js";
+import { COLOURS, lineChart, sparkline, stackedBars } from "/static/charts.js";
 import { duration, EVERY_OUTCOME, h, number, outcomeName, percent, put, unreadFiles } from "/static/dom.js";
 import { FINISHED, phasePill, progressBar, runAddress } from "/static/views/runs.js";
 
@@ -25,6 +25,8 @@ const CHARTS = {
     ["Gradient norm", [["", "warmup/grad_norm"]], number, true],
   ],
 };
+
+const STAGES = { ImagesReady: "Images", SandboxesReady: "Sandboxes", InferenceReady: "Engines", TrainerReady: "Trainer" };
 
 export function runView({ parts: [where, name], parameters }) {
   const run = { where, name };
@@ -71,7 +73,19 @@ export function headOf(run) {
   return [
     h("div", { class: "title" }, h("h1", {}, run.name), phasePill(run.phase), progressBar(run), left ? h("span", { class: "sub" }, left) : null),
     run.message && run.phase !== "Succeeded" ? h("p", { class: "sub" }, run.message) : null,
+    FINISHED.has(run.phase) ? null : stagesOf(run.stages ?? {}),
   ];
+}
+
+/** What must be there before the trainer, in its order: what is, what is waited for and why, what comes then. */
+function stagesOf(stages) {
+  const known = Object.entries(STAGES).filter(([stage]) => stage in stages);
+  const waiting = known.findIndex(([stage]) => stages[stage] !== "True");
+  if (waiting < 0) return null;
+  return h("ol", { class: "stages" }, known.map(([stage, name], i) => {
+    const isThere = stages[stage] === "True";
+    return h("li", { class: isThere ? "there" : i === waiting ? "now" : null }, name, isThere ? h("span", { class: "hidden" }, " ready") : h("small", {}, stages[stage]));
+  }));
 }
 
 function factsOf(run) {
@@ -81,7 +95,6 @@ function factsOf(run) {
     run.weight_version !== null && run.weight_version !== undefined ? ["weights", `v${run.weight_version}`] : null,
     run.restarts ? ["restarts", String(run.restarts)] : null,
     seconds ? ["took", duration(seconds)] : null,
-    ...Object.entries(run.stages ?? {}).map(([stage, value]) => [stage, value === "True" ? "yes" : value]),
   ].filter(Boolean);
 }
 
@@ -98,7 +111,7 @@ function comparison(run, others, all, compareWith) {
 }
 
 function chartsOf(runs, figures, state) {
-  if (!figures.length) return h("p", { class: "empty" }, "Figures are in the files of the run, which this page was not given.");
+  if (!figures.length) return withoutFiles(state);
   const data = figures.map((one) => ({ ...one, main: one.phases.rl ?? one.phases.sft ?? null }));
   const several = runs.length > 1;
   const missing = figures.flatMap((one) => one.unread);
@@ -137,6 +150,15 @@ function chartsOf(runs, figures, state) {
   const shown = Object.entries(sections).map(([title, all]) => [title, all.flat().filter(Boolean)]).filter(([, all]) => all.length);
   if (!shown.length) return [unreadFiles(missing), h("p", { class: "empty" }, "No step has ended yet.")];
   return [unreadFiles(missing), shown.map(([title, all]) => h("section", { class: "group" }, h("h2", {}, title), h("div", { class: "charts" }, all)))];
+}
+
+/** Of a run whose volume is not mounted: what its status has said of the reward while somebody looked. */
+function withoutFiles(state) {
+  const isKnown = state.spark?.length > 1;
+  return [
+    isKnown ? h("section", { class: "since" }, h("h2", {}, "Reward, since this page looks"), sparkline(state.spark, 480, 96)) : null,
+    h("p", { class: isKnown ? "sub" : "empty" }, "All other figures are in the files of the run, which this page was not given."),
+  ];
 }
 
 function pointsOf(columns, figure) {

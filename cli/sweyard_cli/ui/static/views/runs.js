@@ -63,7 +63,7 @@ function line(run) {
   return h(
     "tr",
     {},
-    h("th", { scope: "row" }, h("a", { href: runAddress(run) }, run.name), h("small", {}, run.where === "_" ? run.mode ?? "" : run.where), run.message && !["Succeeded"].includes(run.phase) ? h("small", { class: "why" }, run.message) : null),
+    h("th", { scope: "row" }, h("a", { href: runAddress(run) }, run.name), h("small", {}, run.where === "_" ? run.mode ?? "" : run.where), run.message && !["Succeeded"].includes(run.phase) ? h("small", { class: "why", title: run.message }, run.message) : null),
     h("td", {}, phasePill(run.phase)),
     h("td", {}, progressBar(run)),
     h("td", { class: "num" }, number(metrics.rewardMean)),

@@ -6,7 +6,7 @@ import { runTabs } from "/static/views/run.js";
 import { runAddress } from "/static/views/runs.js";
 import { failureTable, shareBar, stateMap } from "/static/waves.js";
 
-const STAGES = [["waiting for a sandbox", "c1", "claim"], ["model", "c0", "model"], ["commands", "c3", "sandbox"], ["grading", "c2", "grading"]];
+export const STAGES = [["waiting for a sandbox", "c1", "claim"], ["model", "c0", "model"], ["commands", "c3", "sandbox"], ["grading", "c2", "grading"]];
 
 export function waveView({ parts: [where, name], parameters }) {
   const run = { where, name };
@@ -18,6 +18,7 @@ export function waveView({ parts: [where, name], parameters }) {
     name: outcomeName,
     colour: (state) => `o-${state}`,
     noun: "attempt",
+    groupSize,
     open: (cell) => { location.hash = attemptAddress(run, cell.id); },
     tell: (cell) => [outcomeTag(cell.state), " ", h("span", { class: "mono" }, cell.id), ` · reward ${number(cell.reward)}`, cell.seconds ? ` · ${duration(cell.seconds)}` : "", cell.reason ? ` · ${cell.reason}` : ""],
   });
@@ -33,6 +34,14 @@ export function waveView({ parts: [where, name], parameters }) {
       put(more, shareBar("Where the time of its attempts went", STAGES.map(([title, colour, stage]) => [title, colour, wave.stages[stage] ?? 0])), failureTable("Failures of infrastructure, by reason", wave.failures));
     },
   };
+}
+
+/** Of groups that are all alike; 1 where they are not. */
+function groupSize(cells) {
+  const found = new Map();
+  for (const cell of cells) found.set(cell.group, (found.get(cell.group) ?? 0) + 1);
+  const sizes = new Set(found.values());
+  return sizes.size === 1 ? [...sizes][0] : 1;
 }
 
 export function attemptAddress(run, id, more = {}) {
