@@ -60,6 +60,7 @@ def plain_holdings(namespace: str, told: Holdings) -> dict[str, Any]:
                 "images": {image: state.value for image, state in states.items()},
                 "used_bytes": told.used_bytes[node],
                 "has_reported": node not in told.silent,
+                "takes_part": node not in told.absent,
             }
             for node, states in told.states.items()
         ],
