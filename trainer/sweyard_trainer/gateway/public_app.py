@@ -3,7 +3,7 @@
 A stream tells of a reply as it is sampled, and of its calls once they are whole. What was told stays: a reply that
 breaks off goes on behind it, and where it cannot the stream ends with an error and nothing is recorded. Where tokens
 have no texts of their own, or experts are to be replayed, which vLLM's streams do not tell of, a reply comes whole at
-the end.
+the end. What nobody waits for any more is not sampled further, and not recorded: no client knows of it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from sweyard_sandbox.agents.protocol import Message
-from sweyard_sandbox.errors import InfrastructureError
+from sweyard_sandbox.errors import InfrastructureError, SweyardError
 from sweyard_trainer.engine.engine import EngineUnfitError
 from sweyard_trainer.gateway.anthropic import Anthropic
 from sweyard_trainer.gateway.dialect import MODEL_NAME, Answered, Asked, BadRequestError, Dialect, Events, ReturnedReply
@@ -28,10 +28,19 @@ from sweyard_trainer.gateway.rendering import TemplateUnfitError
 from sweyard_trainer.gateway.responses import Responses
 from sweyard_trainer.gateway.session import SessionSpentError, SessionUnknownError
 
+BODY_CAP_BYTES = 16_000_000
+"""Of a request; a prompt of a million tokens has some 4 MB. Reading more would keep all other sessions waiting."""
 KEEPALIVE_SECONDS = 10.0
 """A silent stream is cut by what stands between."""
+
+
+class BodyTooLargeError(SweyardError, ValueError):
+    """A request of more bytes than are read."""
+
+
 STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (SessionUnknownError, 401, "session_unknown"),
+    (BodyTooLargeError, 413, "body_too_large"),
     (BadRequestError, 400, "bad_request"),
     (NoToolsError, 400, "no_tools"),
     (TemplateUnfitError, 400, "template_unfit"),
@@ -70,7 +79,7 @@ def _handler(gateway: Gateway, dialect: Dialect) -> Handler:
     async def handle(request: Request) -> Response:
         try:
             session_id = gateway.session_of_token(_token(request))
-            asked = dialect.parse(await request.body())
+            asked = dialect.parse(await _body(request))
             messages = [_message(gateway, session_id, turn) for turn in asked.messages]
         except FAILURES as error:
             return _failed(dialect, error)
@@ -84,12 +93,44 @@ def _handler(gateway: Gateway, dialect: Dialect) -> Handler:
             if not (answer.done() and answer.exception()):
                 events = _stream(dialect, next(numbers), asked, answer, heard)
                 return StreamingResponse(events, media_type="text/event-stream")
+        await _unless_gone(request, answer)
+        if answer.cancelled():
+            return Response()
         try:
             return JSONResponse(dialect.body(Answered(next(numbers), asked, await answer)))
         except FAILURES as error:
             return _failed(dialect, error)
 
     return handle
+
+
+async def _body(request: Request) -> bytes:
+    """Raises BodyTooLargeError as soon as it is, whatever its header says."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_CAP_BYTES:
+            raise BodyTooLargeError(f"the request has more than {BODY_CAP_BYTES} bytes; send a shorter conversation")
+    return bytes(body)
+
+
+async def _unless_gone(request: Request, answer: "asyncio.Future[Answer]") -> None:
+    """Wait for the answer; it is cancelled if the client leaves before."""
+    leaving = asyncio.ensure_future(_leaves(request))
+    waited: list[asyncio.Future[Any]] = [answer, leaving]
+    try:
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait({answer})
+
+
+async def _leaves(request: Request) -> None:
+    """Until the client is gone; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _token(request: Request) -> str:
@@ -138,17 +179,20 @@ async def _stream(
     dialect: Dialect, number: int, asked: Asked, answer: "asyncio.Future[Answer]", heard: Heard
 ) -> AsyncIterator[str]:
     events = dialect.events(number, asked)
-    for event in events.begin(heard.num_prompt_tokens):
-        yield event
     num_told = 0
-    while not answer.done():
-        piece = heard.take()
-        for event in events.text(piece) if piece else [dialect.keepalive]:
+    try:
+        for event in events.begin(heard.num_prompt_tokens):
             yield event
-        num_told += len(piece)
-        await heard.more(answer, KEEPALIVE_SECONDS)
-    for event in _last_events(dialect, events, num_told, number, asked, answer):
-        yield event
+        while not answer.done():
+            piece = heard.take()
+            for event in events.text(piece) if piece else [dialect.keepalive]:
+                yield event
+            num_told += len(piece)
+            await heard.more(answer, KEEPALIVE_SECONDS)
+        for event in _last_events(dialect, events, num_told, number, asked, answer):
+            yield event
+    finally:
+        answer.cancel()  # the client left; an answer that is there stays
 
 
 def _last_events(
