@@ -1,9 +1,9 @@
 """Grader of Harbor's tasks: a fresh sandbox with the agent's files, then tests/test.sh, then the reward that it wrote.
 
 The reward is a finite number from 0 to 1, written during the grading into a folder that did not exist before; none is a
-failure of infrastructure, not 0. Left out of the work: what lies where the grader works, what replaces a file of the
-image's system (programs, libraries, an interpreter's modules), new programs of a name that test.sh has in it, and
-start-up hooks of shells, interpreter and loader.
+failure of infrastructure, not 0, if there is none without the work either. Left out of the work: what lies where the
+grader works, what replaces a file of the image's system (programs, libraries, an interpreter's modules), new programs
+of a name that test.sh has in it, and start-up hooks of shells, interpreter and loader.
 """
 
 import base64
@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import TypeGuard
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.grading.doubt import DoubtfulFailureError, believe
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.sealed import acquire_sealed
 from sweyard_sandbox.grading.work_files import (
@@ -49,6 +50,13 @@ class HarborGrader:
 
     async def grade(self, task: Task, patch: str, runtime: Runtime, *, timeout_seconds: float) -> Grade:
         """Grade work in files (work_files.py). Raises InfrastructureError."""
+
+        async def evaluate(work: str) -> Grade:
+            return await self._evaluate(task, work, runtime, timeout_seconds)
+
+        return await believe(evaluate, patch)
+
+    async def _evaluate(self, task: Task, patch: str, runtime: Runtime, timeout_seconds: float) -> Grade:
         sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
             notes = ""
@@ -140,13 +148,13 @@ async def _demand(sandbox: Sandbox, script: str, what: str) -> None:
 
 
 async def _reward(task: Task, sandbox: Sandbox, result: Result) -> tuple[float, str]:
-    """The number, or 0 and what is wrong with what was written. Raises InfrastructureError where nothing was."""
+    """The number, or 0 and what is wrong with what was written. Raises DoubtfulFailureError where nothing was."""
     for name in ("reward.json", "reward.txt"):
         path = f"{REWARDS}/{name}"
         regular = f"[ -f {path} ] && [ ! -L {path} ] && [ ! -L {REWARDS} ]"
         if (await sandbox.run(regular, timeout_seconds=COMMAND_TIMEOUT_SECONDS)).exit_code == 0:
             return parse_reward(await sandbox.read(path, cap_bytes=REWARD_CAP_BYTES))
-    raise InfrastructureError(
+    raise DoubtfulFailureError(
         FailureReason.ERROR,
         f"{task.id}: the tests wrote no reward (exit code {result.exit_code}): {_end(result)[-300:]}",
     )

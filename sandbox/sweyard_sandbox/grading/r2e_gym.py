@@ -1,7 +1,8 @@
 """Grader of R2E-Gym rows: the image's run_tests.sh over the hidden tests, put in after the agent has ended.
 
 The official verdict is R2E-Gym's own rule on the log. `strict` reads the same log without that rule's loopholes, and
-demands that canaries under random names, among the hidden tests, did as they must: that is this log's nonce.
+demands that canaries under random names, in two files among the hidden tests and at the end of each of those, did as
+they must: that is this log's nonce.
 """
 
 import secrets
@@ -9,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
-from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries
+from sweyard_sandbox.grading.canary import MUST_FAIL, Canary, make_canaries, make_inner_canaries
 from sweyard_sandbox.grading.grade import Grade, TestStatus
 from sweyard_sandbox.grading.harness.supervise import touched_paths
 from sweyard_sandbox.grading.patch import split_patch
@@ -37,6 +38,7 @@ class R2eGymGrader:
         """Keep the image's tests aside, apply, put the tests in, run them, judge the log."""
         kept = keep_work(patch, ["."], own=GRADERS_OWN)
         canaries = make_canaries(f"{TESTS}/_", ["0" + secrets.token_hex(32), "f" + secrets.token_hex(32)])
+        [within] = make_inner_canaries([f"{TESTS}/test_*.py"], lambda: secrets.token_hex(32))
         folder = f"/tmp/sweyard-grade-{secrets.token_hex(8)}"
         sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
@@ -44,11 +46,11 @@ class R2eGymGrader:
             if problem := await _apply(sandbox, folder, kept.patch):
                 reason = f"the patch does not apply: {problem[-300:]}"
                 return Grade(False, False, (reason,), _missing(task), _notes(kept) + problem[-LOG_CHARACTERS:])
-            await _inject(task, sandbox, folder, canaries)
+            await _inject(task, sandbox, folder, canaries, within)
             result = await sandbox.run(
                 f"bash {folder}/run_tests.sh", timeout_seconds=timeout_seconds, output_cap_bytes=LOG_CAP_BYTES
             )
-        return judge(task, canaries, kept, result)
+        return judge(task, canaries, within, kept, result)
 
 
 async def _set_aside(task: Task, sandbox: Sandbox, folder: str) -> None:
@@ -78,14 +80,19 @@ async def _apply(sandbox: Sandbox, folder: str, patch: str) -> str:
     return f"it touches {min(hidden)!r} under another name" if hidden else ""
 
 
-async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[Canary]) -> None:
-    """The image's hidden tests, or the row's where it has none; canaries among them."""
+async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[Canary], within: Canary) -> None:
+    """The image's hidden tests, or the row's where it has none; canaries among and within them."""
     here = shlex.quote(f"{task.working_directory}/{TESTS}")
     script = f"set -e; rm -rf {here}; if [ -d {folder}/{TESTS} ]; then mv {folder}/{TESTS} {here}; else echo row; fi"
     placed = await _demand(task, sandbox, script)
     files = task.grading.get("hidden_tests", {}) if placed.text.strip() == "row" else {}
     for path, text in files.items():
         await sandbox.write(f"{task.working_directory}/{TESTS}/{path}", text.encode("utf-8", "surrogateescape"))
+    await sandbox.write(f"{folder}/ending", f"\n\n{within.text}".encode())
+    endings = (
+        f"cd {shlex.quote(task.working_directory)}; for file in {within.path}; do cat {folder}/ending >>$file; done"
+    )
+    await _demand(task, sandbox, endings)
     for canary in canaries:
         await sandbox.write(f"{task.working_directory}/{canary.path}", canary.text.encode())
 
@@ -97,15 +104,15 @@ async def _demand(task: Task, sandbox: Sandbox, script: str) -> Result:
     return result
 
 
-def judge(task: Task, canaries: Sequence[Canary], kept: Kept, result: Result) -> Grade:
+def judge(task: Task, canaries: Sequence[Canary], within: Canary, kept: Kept, result: Result) -> Grade:
     """Both verdicts from what run_tests.sh printed."""
     expected, text = task.grading["expected"], plain(result.text)
     log = _notes(kept) + text[-LOG_CHARACTERS:]
     if result.timed_out:
         return Grade(False, False, ("the tests took too long",), _missing(task), log, result.seconds, timed_out=True)
-    own = [canary.name for canary in canaries]
+    own = [canary.name for canary in (*canaries, within)]
     work = "\n".join(line for line in text.splitlines() if not any(name in line for name in own))
-    reasons = problems(work, expected) + _canary_problems(canaries, text)
+    reasons = problems(work, expected) + _canary_problems(canaries, within, text)
     if result.truncated:
         reasons.append("the log was cut")
     found = reports(work)
@@ -118,14 +125,15 @@ def judge(task: Task, canaries: Sequence[Canary], kept: Kept, result: Result) ->
     return Grade(official, not reasons, tuple(reasons), tests, log, result.seconds)
 
 
-def _canary_problems(canaries: Sequence[Canary], log: str) -> list[str]:
+def _canary_problems(canaries: Sequence[Canary], within: Canary, log: str) -> list[str]:
+    """Names in the log have no file: the one within the hidden tests is reported once for each that is collected."""
     found = reports(log)
     said = []
-    for canary in canaries:
-        for function in (*MUST_FAIL, "test_right"):
-            wanted = ["PASSED"] if function == "test_right" else ["FAILED"]
-            if found.get(f"Case{canary.name}.{function}") != wanted:
-                said.append(f"a canary that must {'pass' if function == 'test_right' else 'fail'} ({function}) did not")
+    for function in (*MUST_FAIL, "test_right"):
+        wanted, verb = ("PASSED", "pass") if function == "test_right" else ("FAILED", "fail")
+        problem = f"a canary that must {verb} ({function}) did not"
+        said += [problem for canary in canaries if found.get(f"Case{canary.name}.{function}") != [wanted]]
+        said += [problem] if set(found.get(f"Case{within.name}.{function}", ())) != {wanted} else []
     return said
 
 

@@ -92,6 +92,16 @@ async def test_tests_that_write_nothing_are_a_failure_of_infrastructure(tmp_path
         await grade(task_of(tmp_path, "exit 3"), "", runtime, timeout_seconds=60.0)
 
 
+async def test_work_that_keeps_the_tests_from_writing_is_unsolved(tmp_path: Path, runtime: LocalRuntime) -> None:
+    task = task_of(tmp_path, f"[ ! -e /testbed/ends ] || exit 3\n{TEST}")
+
+    grade_ = await grade(task, await worked(task, runtime, "touch ends"), runtime, timeout_seconds=60.0)
+
+    assert not grade_.official
+    assert "wrote no reward (exit code 3)" in grade_.reasons[0]
+    assert "without the work it is not so" in grade_.reasons[0]
+
+
 @pytest.mark.parametrize(
     ("content", "reward"),
     [

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sandbox.grading.conftest import BROKEN, FIXED, write_tree
+from tests.sandbox.grading.patches import HOLLOW, IMPORTER, WHEN_IMPORTED
 
 from sweyard_sandbox.errors import InfrastructureError, TaskFormatError
 from sweyard_sandbox.grading.extract import extract_patch
@@ -150,6 +151,12 @@ CASES = {
         *(True, False, "TotalTest.test_adds failed and passed"),
     ),
     "reports rewritten": (instead(EVERYTHING_PASSES), True, False, "a canary that must fail"),
+    "the importing module emptied but for what must fail": (
+        instead(
+            HOLLOW.replace('startswith("test")', 'startswith("test") and "fault" not in key') + IMPORTER + WHEN_IMPORTED
+        ),
+        *(True, False, "a canary that must fail"),
+    ),
 }
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.grading.conftest import BROKEN, FIXED, PYTEST, write_tree
+from tests.sandbox.grading.conftest import BROKEN, FIXED, PYTEST, UNITTEST, write_tree
+from tests.sandbox.grading.patches import HOLLOW, IMPORTER, WHEN_IMPORTED, added, rewritten
 
-from sweyard_sandbox.errors import TaskFormatError
+from sweyard_sandbox.errors import InfrastructureError, TaskFormatError
 from sweyard_sandbox.grading.registry import grade
+from sweyard_sandbox.grading.swe_bench import readable
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_sandbox.tasks.diff import file_patch, unified_diff
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
@@ -99,6 +101,122 @@ async def test_printed_exit_code_does_not_count_for_strict(repository: Path, run
 
     assert not grade_.strict
     assert "the log shows more than one exit code" in grade_.reasons
+
+
+REWRITES = """\
+import pytest
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+PASSES = "".join(f"PASSED {test}\\n" for test in (ADDS, ADDS_MORE, EMPTY))
+SAYS = f"import os\nos.write(1, b'\\n{PASSES}')\n"
+COLLECTS_NONE = "def pytest_collection_modifyitems(items):\n    items.clear()\n"
+CHEATS = {
+    "a conftest.py that rewrites results": (added("conftest.py", REWRITES), True, f"{ADDS} failed"),
+    "a plugin of pytest": (
+        rewritten("") + added("evil.py", REWRITES) + added("pytest.ini", "[pytest]\naddopts = -p evil\n"),
+        True,
+        f"{ADDS} failed",
+    ),
+    "a forged summary, then the end": (rewritten(SAYS + "os._exit(0)\n"), True, "a canary that must fail"),
+    "a forged end, then the end": (
+        rewritten(SAYS + "os.write(1, b'>>>>> End Test Output\\n')\nos._exit(0)\n"),
+        True,
+        "a canary that must fail",
+    ),
+    "forged lines behind the real ones": (
+        rewritten(f"import atexit, os\natexit.register(os.write, 1, b'\\n{PASSES}')\n"),
+        True,
+        f"{ADDS} has two answers",
+    ),
+    "the importing module emptied": (rewritten(HOLLOW + IMPORTER + WHEN_IMPORTED), True, "a canary that must fail"),
+    "words of a broken environment": (
+        rewritten("import os\nos.write(1, b'Could not resolve host\\n')\nos.kill(os.getppid(), 9)\nos._exit(0)\n"),
+        False,
+        "without the work it is not so",
+    ),
+    "a conftest.py that collects nothing": (added("conftest.py", COLLECTS_NONE), False, f"{ADDS} missing"),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+async def test_cheats_deceive_the_official_rule_at_most(repository: Path, runtime: LocalRuntime, cheat: str) -> None:
+    patch, official, reason = CHEATS[cheat]
+    script = EVAL_SCRIPT.replace("-rA", "-s -rA").replace("export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1\n", "")
+    task = swe_bench_task(row_of(eval_script=script), 0).model_copy(update={"image": f"dir:{repository}"})
+
+    grade_ = await grade(task, patch, runtime, timeout_seconds=60.0)
+
+    assert (grade_.official, grade_.strict) == (official, False)
+    assert any(reason in each for each in grade_.reasons)
+
+
+async def test_right_repair_with_configuration_beside_it_counts_without_that(
+    repository: Path, runtime: LocalRuntime
+) -> None:
+    task = swe_bench_task(row_of(), 0).model_copy(update={"image": f"dir:{repository}"})
+
+    grade_ = await grade(task, GOLD + added("conftest.py", "x = 1\n"), runtime, timeout_seconds=60.0)
+
+    assert (grade_.official, grade_.strict, grade_.reasons) == (True, True, ())
+    assert "left out: conftest.py" in grade_.log
+
+
+async def test_environment_that_is_broken_without_the_work_too_is_a_failure_of_infrastructure(
+    repository: Path, runtime: LocalRuntime
+) -> None:
+    script = EVAL_SCRIPT.replace("python3 -m pytest", "echo Could not resolve host; exit 1; python3 -m pytest")
+    task = swe_bench_task(row_of(eval_script=script), 0).model_copy(update={"image": f"dir:{repository}"})
+
+    with pytest.raises(InfrastructureError, match="network_unreachable"):
+        await grade(task, GOLD, runtime, timeout_seconds=60.0)
+
+
+DJANGO = "python3 -m unittest -v tests.test_sums"
+SYMPY = (
+    "python3 -c \"from sympy.testing.runtests import PyTestReporter, SymPyTests; import sys; sys.path.insert(0, '.'); "
+    "tests = SymPyTests(PyTestReporter(verbose=True, colors=False), seed=1); "
+    "tests._testfiles = ['tests/test_sums.py']; tests.test(sort=True)\" tests/test_sums.py"
+)
+FUNCTIONS = "from till.sums import total\n\n\ndef test_adds():\n    assert total([1, 2]) == 3\n"
+OTHER_RUNNERS = {
+    "Django's": (UNITTEST, DJANGO, "parse_log_django", "test_adds (tests.test_sums.TotalTest.test_adds)"),
+    "sympy's": (FUNCTIONS, SYMPY, "parse_log_sympy", "test_adds"),
+}
+
+
+@pytest.mark.parametrize(
+    "patch", [GOLD, "", rewritten(HOLLOW + IMPORTER + WHEN_IMPORTED)], ids=["gold", "empty", "cheat"]
+)
+@pytest.mark.parametrize("runner", OTHER_RUNNERS)
+async def test_canaries_are_among_the_tests_of_every_runner(
+    repository: Path, runtime: LocalRuntime, runner: str, patch: str
+) -> None:
+    tests, command, parser, test = OTHER_RUNNERS[runner]
+    script = EVAL_SCRIPT.replace("python3 -m pytest -rA -p no:cacheprovider tests/test_sums.py", command)
+    hidden = file_patch("tests/test_sums.py", "", tests)
+    row = row_of(eval_script=script, log_parser=parser, test_patch=hidden, FAIL_TO_PASS=[test], PASS_TO_PASS=[])
+    (repository / "tests" / "test_sums.py").write_text(tests)
+    task = swe_bench_task(row, 0).model_copy(update={"image": f"dir:{repository}"})
+
+    grade_ = await grade(task, patch, runtime, timeout_seconds=60.0)
+
+    assert grade_.strict == (patch == GOLD), grade_
+    assert "Case" in grade_.log or "test_" in grade_.log
+    if patch not in (GOLD, ""):
+        assert any("a canary that must fail" in reason for reason in grade_.reasons)
+
+
+def test_long_lines_of_a_log_are_read_by_their_ends() -> None:
+    line = "test_adds " + "x " * 1_000_000 + "ok"
+
+    log = readable(f"before\n{line}\nafter", 400)
+
+    assert len(log) < 500
+    assert log.startswith("before\ntest_adds x")
+    assert log.endswith(" ok\nafter")
 
 
 SCHEMA_5 = ("image", "log_parser", "eval_type", "eval_script")
