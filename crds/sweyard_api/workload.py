@@ -56,7 +56,16 @@ class TaskSource(Model):
     """Split of a hub data set, or of one made by `sweyard tasks make` (train, heldout, unseen,
     practice)."""
     format: Literal[
-        "auto", "sweyard", "swe-bench", "r2e-gym", "swe-smith", "swe-gym", "swe-rebench", "kodcode", "harbor"
+        "auto",
+        "sweyard",
+        "swe-bench",
+        "r2e-gym",
+        "swe-smith",
+        "swe-gym",
+        "swe-rebench",
+        "multi-swe",
+        "kodcode",
+        "harbor",
     ] = "auto"
     """Row schema."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None

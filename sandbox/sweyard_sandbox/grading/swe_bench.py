@@ -10,6 +10,7 @@ so of the untouched repository.
 import asyncio
 import re
 import secrets
+import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ NOT_PASSED = frozenset({"FAILED", "ERROR", "SKIPPED"})
 
 @dataclass(frozen=True, slots=True)
 class SweBenchGrader:
-    """`grading` of its tasks: row."""
+    """`grading` of its tasks: row, and optionally hidden_files (what the image has of the solution)."""
 
     hear_log: Callable[[str], None] = lambda log: None
     """Told the whole log of the evaluation that the official verdict is of, of which a grade has the end alone."""
@@ -89,6 +90,8 @@ async def _evaluate(
     script = script_with_canary(row, canaries[0]) if canaries else specification.eval_script
     sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
     async with sandbox:
+        if hidden_files := task.grading.get("hidden_files"):
+            await sandbox.run(f"rm -rf -- {shlex.join(hidden_files)}", timeout_seconds=COMMAND_TIMEOUT_SECONDS)
         if problem := await _apply(sandbox, patch):
             return Grade(False, False, (f"the patch does not apply: {problem[-300:]}",), log=problem[-LOG_CHARACTERS:])
         hidden = await _hidden_paths(sandbox, patch)
@@ -106,7 +109,8 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
     """Git's words if no way of applying works."""
     if not patch.strip():
         return ""
-    await sandbox.write(PATCH_FILE, patch.encode("utf-8", "surrogateescape"))
+    text = patch if patch.endswith("\n") else f"{patch}\n"  # some sets strip their patches, which git takes for damage
+    await sandbox.write(PATCH_FILE, text.encode("utf-8", "surrogateescape"))
     words = ""
     for number, command in enumerate(APPLY_COMMANDS):
         if number:

@@ -13,6 +13,7 @@ from sweyard_sandbox.grading.registry import grade
 from sweyard_sandbox.grading.swe_bench import readable
 from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_sandbox.tasks.diff import file_patch, unified_diff
+from sweyard_sandbox.tasks.formats.multi_swe import multi_swe_task
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 
 EVAL_SCRIPT = """\
@@ -64,6 +65,7 @@ def repository(tmp_path: Path) -> Path:
     ("patch", "official", "strict", "reason"),
     [
         (GOLD, True, True, ""),
+        (GOLD.rstrip("\n"), True, True, ""),
         ("", False, False, f"{ADDS} failed"),
         ("garbage", False, False, "does not apply"),
         (unified_diff("till/sums.py", BROKEN, "import os\nos._exit(0)\n"), False, False, f"{ADDS} missing"),
@@ -75,7 +77,15 @@ def repository(tmp_path: Path) -> Path:
             f"{EMPTY} missing",
         ),
     ],
-    ids=["gold", "empty", "garbage", "exit", "syntax error", "skips a test that passed before"],
+    ids=[
+        "gold",
+        "gold without its last line break",
+        "empty",
+        "garbage",
+        "exit",
+        "syntax error",
+        "skips a test that passed before",
+    ],
 )
 async def test_verdicts(
     repository: Path, runtime: LocalRuntime, patch: str, official: bool, strict: bool, reason: str
@@ -207,6 +217,42 @@ async def test_canaries_are_among_the_tests_of_every_runner(
     assert "Case" in grade_.log or "test_" in grade_.log
     if patch not in (GOLD, ""):
         assert any("a canary that must fail" in reason for reason in grade_.reasons)
+
+
+GO = """\
+grep -q "result += price" till/sums.py && word=PASS || word=FAIL
+echo "=== RUN   TestTotal/adds"; echo "    --- $word: TestTotal/adds (0.00s)"
+[ -e solution ] && echo "--- PASS: TestTotal/adds (0.00s)"
+echo "--- PASS: TestEmpty (0.00s)"
+"""
+
+
+@pytest.mark.parametrize("patch", [GOLD, ""], ids=["gold", "empty"])
+async def test_multi_swe_row_is_graded_without_the_solution_that_its_image_has(
+    repository: Path, runtime: LocalRuntime, patch: str
+) -> None:
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
+    (repository / "run.sh").write_text(GO)
+    (repository / "solution").write_text(GOLD)
+    row = {
+        "org": "till",
+        "repo": "till",
+        "number": 1,
+        "base": {"sha": commit.stdout.strip()},
+        "title": "The total is wrong.",
+        "fix_patch": GOLD,
+        "test_patch": file_patch("till_test.go", "", "package till\n"),
+        "fixed_tests": {"TestTotal/adds": {"fix": "PASS"}},
+        "p2p_tests": {"TestEmpty": {"fix": "PASS"}},
+    }
+    task = multi_swe_task(row, 0)
+    script = task.grading["row"]["eval_script"].replace("/home/till", "/testbed").replace("/home/", "/testbed/")
+    grading = {"row": task.grading["row"] | {"eval_script": script}, "hidden_files": ["/testbed/solution"]}
+    task = task.model_copy(update={"image": f"dir:{repository}", "grading": grading})
+
+    grade_ = await grade(task, patch, runtime, timeout_seconds=60.0)
+
+    assert (grade_.official, grade_.strict) == ((patch == GOLD),) * 2, grade_.log
 
 
 def test_long_lines_of_a_log_are_read_by_their_ends() -> None:

@@ -53,7 +53,24 @@ KODCODE = {
     "gpt_difficulty": "easy",
     "image": "python-pytest:1",
 }
-ROWS = {"swe-bench": SWE_BENCH, "swe-gym": SWE_GYM, "swe-rebench": SWE_REBENCH, "kodcode": KODCODE}
+MULTI_SWE = {
+    "org": "cli",
+    "repo": "Cli",
+    "number": 10,
+    "base": {"label": "cli:trunk", "ref": "trunk", "sha": "c0ffee"},
+    "resolved_issues": [{"number": 9, "title": "It is wrong.", "body": "Very."}],
+    "fix_patch": "diff",
+    "test_patch": "diff --git a/x_test.go b/x_test.go\n" + unified_diff("x_test.go", "a\n", "b\n"),
+    "fixed_tests": {"TestNew/sub": {"run": "NONE", "test": "FAIL", "fix": "PASS"}},
+    "p2p_tests": {"TestOld": {"run": "PASS", "test": "PASS", "fix": "PASS"}},
+}
+ROWS = {
+    "swe-bench": SWE_BENCH,
+    "swe-gym": SWE_GYM,
+    "swe-rebench": SWE_REBENCH,
+    "multi-swe": MULTI_SWE,
+    "kodcode": KODCODE,
+}
 
 
 @pytest.mark.parametrize("kind", ROWS)
@@ -128,6 +145,17 @@ def test_mypy_is_told_cases() -> None:
     assert directives("python/mypy", patch) == "'testOld or testNew'"
 
 
+def test_multi_swe_row_of_go_is_one_of_swe_bench_and_its_image_hides_the_solution() -> None:
+    task = ADAPTERS["multi-swe"](dict(MULTI_SWE), 0)
+
+    assert (task.id, task.repository, task.image) == ("cli__Cli-10", "cli/Cli", "mswebench/cli_m_cli:pr-10")
+    assert (task.fail_to_pass, task.pass_to_pass) == (("TestNew/sub",), ("TestOld",))
+    assert (task.working_directory, task.problem_statement) == ("/home/Cli", "It is wrong.\n\nVery.")
+    assert task.grading["row"]["log_parser"] == "parse_log_gotest"
+    assert "\nbash /home/run.sh x_test.go\n" in task.grading["row"]["eval_script"]
+    assert task.grading["hidden_files"] == ["/home/fix.patch", "/home/test.patch"]
+
+
 def test_kodcode_gives_a_stub_and_hidden_tests() -> None:
     task = ADAPTERS["kodcode"](dict(KODCODE), 0)
 
@@ -154,7 +182,12 @@ WRONG = {
         "'parse_log_elixir' is none of swebench's",
     ),
     "no test patch": (SWE_GYM | {"test_patch": ""}, "'test_patch' must be"),
-    "Multi-SWE": ({"org": "a", "repo": "b", "number": 1, "fix_patch": "x"}, "Multi-SWE rows have no log parser"),
+    "Multi-SWE of Java": (
+        MULTI_SWE | {"test_patch": unified_diff("src/XTest.java", "a\n", "b\n")},
+        r"its tests are in \.java, not in \.go or \.rs",
+    ),
+    "Multi-SWE without fixed tests": (MULTI_SWE | {"fixed_tests": {}}, "'fixed_tests' must be"),
+    "Multi-SWE without a commit": (MULTI_SWE | {"base": None}, "'base_commit' must be"),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sweyard_sandbox.errors import TaskFormatError
 from sweyard_sandbox.tasks.formats.harbor import harbor_task
 from sweyard_sandbox.tasks.formats.kodcode import kodcode_task
+from sweyard_sandbox.tasks.formats.multi_swe import multi_swe_task
 from sweyard_sandbox.tasks.formats.r2e_gym import r2e_gym_task
 from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 from sweyard_sandbox.tasks.formats.swe_gym import swe_gym_task
@@ -25,6 +26,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "swe-smith": swe_smith_task,
     "swe-gym": swe_gym_task,
     "swe-rebench": swe_rebench_task,
+    "multi-swe": multi_swe_task,
     "kodcode": kodcode_task,
     "harbor": harbor_task,
 }
@@ -47,5 +49,5 @@ def detect_format(row: Mapping[str, Any]) -> str:
     if "instance_id" in row and "FAIL_TO_PASS" in row:
         return "swe-gym" if row.get("repo") in SWE_GYM and "eval_script" not in row else "swe-bench"
     if {"org", "number", "fix_patch"} <= row.keys():
-        raise TaskFormatError("Multi-SWE rows have no log parser that is known here; use rows in SWE-rebench's form")
+        return "multi-swe"
     raise TaskFormatError(f"a row with the fields {sorted(row)[:12]} fits no known format; set `format` in the source")
