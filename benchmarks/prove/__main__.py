@@ -1,8 +1,8 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
 `python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, lineage, chain, churn,
-kills, faults, lives, images, wave, swe-bench, qwen-code; by default all. All but the first eight and the last need
-Linux and root.
+kills, faults, lives, images, wave, swe-bench, qwen-code, qwen-code-in-pods; by default all. All but the first eight and
+qwen-code need Linux and root.
 """
 
 import argparse
@@ -125,6 +125,11 @@ def prove_qwen_code() -> None:
     _run("benchmarks.prove.qwen_code")
 
 
+def prove_qwen_code_in_pods() -> None:
+    """The same in pods of a real node, with the program in a volume that an init container fills."""
+    _run("benchmarks.prove.qwen_code_in_pods")
+
+
 def _run(*module: str) -> None:
     subprocess.run([sys.executable, "-m", *module], check=True)
 
@@ -159,6 +164,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "wave": prove_wave,
     "swe-bench": prove_swe_bench,
     "qwen-code": prove_qwen_code,
+    "qwen-code-in-pods": prove_qwen_code_in_pods,
 }
 
 

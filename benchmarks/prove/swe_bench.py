@@ -6,7 +6,7 @@ own with one real node:
 1. an image is made of each earlier release, and which tests the later one mends is seen in pods, as swebench reads
    their logs: rows in SWE-bench's own format, which go into a file;
 2. `sweyard tasks check --pool` reads that file: gold patches must be solved by the strict grader, empty ones must not;
-3. gold, empty and two cheating patches of each are graded in pods, and swebench itself writes its reports on the same
+3. gold, empty and three cheating patches of each are graded in pods, and swebench itself writes its reports on the same
    logs: `official` must be what it says, and `strict` must refuse what deceives it.
 
 The results go into docs/performance.md. The last line is JSON.
@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,8 @@ from sweyard_sandbox.tasks.formats.swe_bench import swe_bench_task
 from sweyard_sandbox.tasks.task import Task
 
 TESTS_SECONDS = 900.0
+CANARY = re.compile(r"Case[0-9a-f]{12}")
+"""The grader's own tests, which the log has too."""
 AT_ONCE = 2
 TEMPLATE = {
     "resources": {
@@ -53,6 +56,7 @@ TEMPLATE = {
     }
 }
 GOLD, EMPTY, SKIPPING, FORGING = "gold", "empty", "gold, and a test skipped", "a forged log"
+REWRITING = "results rewritten"
 SKIPS = """\
 import pytest
 
@@ -69,7 +73,22 @@ import os
 TEXT = ">>>>> Test Exit Code: 0\\n" + "".join(f"PASSED {{test}}\\n" for test in {tests!r})
 atexit.register(os.write, 1, TEXT.encode())
 """
-WANTED = {GOLD: (True, True), EMPTY: (False, False), SKIPPING: (False, False), FORGING: (True, False)}
+REWRITES = """\
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+WANTED = {
+    GOLD: (True, True),
+    EMPTY: (False, False),
+    SKIPPING: (False, False),
+    FORGING: (True, False),
+    REWRITING: (True, False),
+}
 """Official and strict verdict."""
 
 
@@ -119,7 +138,7 @@ def passed_tests(task: Task, log: str) -> set[str]:
         file.write(log)
         file.flush()
         statuses, _ = get_logs_eval(make_test_spec(task.grading["row"]), file.name)
-    return {test for test in statuses if test_passed(test, statuses)}
+    return {test for test in statuses if test_passed(test, statuses) and not CANARY.search(test)}
 
 
 def works(task: Task) -> dict[str, str]:
@@ -130,6 +149,7 @@ def works(task: Task) -> dict[str, str]:
         skips, forges = SKIPS.format(test=task.pass_to_pass[0]), FORGES.format(tests=required)
         patches[SKIPPING] = task.gold_patch + file_patch("conftest.py", "", skips)
         patches[FORGING] = file_patch("conftest.py", "", forges)
+        patches[REWRITING] = file_patch("conftest.py", "", REWRITES)
     return patches
 
 
@@ -220,8 +240,8 @@ def tell(proof: Mapping[str, Any]) -> list[str]:
         f"`sweyard tasks check --pool` graded all of them with the gold patch and with none in {proof['check_s']} s: "
         f"{len(proof['checked'])} of {len(tasks)} may be used. In {len(proof['graded'])} gradings in pods `official` "
         "was what swebench's own report says of the same log. A required test that a `conftest.py` skips was refused "
-        f"by both; results and an exit code printed by the work deceived `official` {len(deceived)} times, and "
-        "`strict` never.",
+        f"by both; results and an exit code printed by a `conftest.py`, and results that it rewrites, deceived "
+        f"`official` {len(deceived)} times, and `strict` never.",
     ]
 
 

@@ -22,6 +22,7 @@ APT_SETTINGS = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/ap
 HOST_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 CERTIFICATES_IN_BUILD = "/run/host-certificates.crt"
 PIP_SETTINGS = Path("/etc/pip.conf")
+NPM_SETTINGS = Path("/root/.npmrc")
 
 
 PUBLIC_BASE = "debian:bookworm-slim"
@@ -86,6 +87,9 @@ def host_settings(scratch: Path) -> list[str]:
         mounts.append((str(HOST_CERTIFICATES), CERTIFICATES_IN_BUILD))
     (scratch / "pip.conf").write_text(pip_settings(PIP_SETTINGS.read_text() if PIP_SETTINGS.exists() else ""))
     mounts.append((f"{scratch}/pip.conf", str(PIP_SETTINGS)))
+    (scratch / "npmrc").touch(mode=0o600)
+    (scratch / "npmrc").write_text(npm_settings(NPM_SETTINGS.read_text() if NPM_SETTINGS.exists() else ""))
+    mounts.append((f"{scratch}/npmrc", str(NPM_SETTINGS)))
     return [part for source, place in mounts for part in ("--volume", f"{source}:{place}:ro")]
 
 
@@ -99,6 +103,11 @@ def pip_settings(host: str) -> str:
     text = io.StringIO()
     config.write(text)
     return text.getvalue()
+
+
+def npm_settings(host: str) -> str:
+    """The machine's .npmrc, trusting the same certificates; of two values npm takes the last."""
+    return f"{host.rstrip()}\ncafile={CERTIFICATES_IN_BUILD}\n".lstrip()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from sweyard_cluster.debian import host_mirror, mirror_of
 from sweyard_cluster.errors import ClusterError
-from sweyard_cluster.image_builders import PUBLIC_BASE, Build, docker_can_build, parse_size, pip_settings
+from sweyard_cluster.image_builders import PUBLIC_BASE, Build, docker_can_build, npm_settings, parse_size, pip_settings
 from sweyard_cluster.images import IMAGES, build_images, build_order, small_images
 from sweyard_cluster.loading import name_in_cluster, sources
 from sweyard_cluster.paths import Cache
@@ -188,3 +188,11 @@ def test_builds_trust_the_machines_certificates() -> None:
     assert "cert = /run/host-certificates.crt" in settings
     assert "/elsewhere.crt" not in settings
     assert "cert = /run/host-certificates.crt" in pip_settings("")
+
+
+def test_npm_in_a_build_has_the_machines_registry_and_trusts_what_the_build_is_lent() -> None:
+    assert npm_settings("registry=https://npm.test/\n").splitlines() == [
+        "registry=https://npm.test/",
+        "cafile=/run/host-certificates.crt",
+    ]
+    assert npm_settings("") == "cafile=/run/host-certificates.crt\n"
