@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sweyard_cli.doctor.finding import Level
-from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection
-from sweyard_cli.doctor.nodes import check_kinds, check_nodes
+from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection, read_max_age
+from sweyard_cli.doctor.nodes import check_kinds, check_nodes, check_runtimes
 
 GIB = 2**30
 
@@ -43,6 +43,31 @@ def test_a_disk_of_unknown_size_without_a_budget_is_a_problem() -> None:
     (found,) = check_budgets("ns/c", {}, [NodeDisk("n1", 0, 0.85, is_told=False)])
     assert found.level is Level.PROBLEM
     assert "n1" in found.message
+
+
+def test_a_kubelet_that_removes_images_by_age_is_told_of_beside_its_budget() -> None:
+    aged = NodeDisk("n1", 100 * GIB, 0.85, is_told=True, max_age=read_max_age({"imageMaximumGCAge": "24h0m0s"}))
+    warning, rest = check_budgets("ns/c", {"n1": 75 * GIB}, [aged])
+    assert (warning.level, rest.level) == (Level.WARNING, Level.OK)
+    assert "of n1 remove what no pod has used for 24h0m0s" in warning.message
+    assert read_max_age({}) == read_max_age({"imageMaximumGCAge": "0s"}) == "0s"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "socket"),
+    [
+        ("containerd://2.1.4", None),
+        ("containerd://2.1.4-k3s1", "/run/k3s/containerd/containerd.sock"),
+        ("cri-o://1.33.0", "/run/crio/crio.sock"),
+    ],
+)
+def test_a_runtime_that_listens_elsewhere_is_told_with_its_socket(runtime: str, socket: str | None) -> None:
+    nodes = [{"status": {"nodeInfo": {"containerRuntimeVersion": runtime}}}, {}]
+    found = [finding.message for finding in check_runtimes(nodes)]
+    wanted = (
+        f"1 of 2 nodes run {runtime}: agents of ImageCaches find it if the chart has cacheAgent.runtimeSocket={socket}"
+    )
+    assert found == ([] if socket is None else [wanted])
 
 
 @pytest.mark.parametrize("is_told", [True, False])

@@ -25,8 +25,8 @@ from sweyard_cli.doctor.facts import (
     read_version,
 )
 from sweyard_cli.doctor.finding import Finding, Level
-from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection
-from sweyard_cli.doctor.nodes import check_kinds, check_nodes
+from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection, read_max_age
+from sweyard_cli.doctor.nodes import check_kinds, check_nodes, check_runtimes
 from sweyard_cli.doctor.permissions import check_permissions
 from sweyard_cli.doctor.storage import check_runtime_class, check_storage
 from sweyard_cli.doctor.wanted import Wanted
@@ -66,6 +66,7 @@ def examine(connection: Connection, wanted: Wanted) -> Iterator[Finding]:
     with told_plainly("ImageCaches cannot be listed"):
         caches = custom.list_cluster_custom_object(GROUP, VERSION, IMAGE_CACHE.plural)["items"]
     if caches:
+        yield from check_runtimes(nodes)
         disks = read_disks(api, nodes)
         for cache in caches:
             yield from _check_cache(cache, nodes, disks)
@@ -85,15 +86,18 @@ def read_disks(api: client.CoreV1Api, nodes: Sequence[Mapping[str, Any]]) -> lis
     """Of nodes that tell the size of theirs; a kubelet that cannot be asked is taken to have its defaults."""
     disks = []
     for number, (name, num_bytes) in enumerate(disk_bytes_of(nodes).items()):
-        told = _collection(api, name) if number < _MOST_ASKED else None
-        disks.append(NodeDisk(name, num_bytes, default_collection() if told is None else told, told is not None))
+        told = _kubelet_config(api, name) if number < _MOST_ASKED else None
+        if told is None:
+            disks.append(NodeDisk(name, num_bytes, default_collection(), is_told=False))
+        else:
+            disks.append(NodeDisk(name, num_bytes, read_collection(told), is_told=True, max_age=read_max_age(told)))
     return disks
 
 
-def _collection(api: client.CoreV1Api, node: str) -> float | None:
+def _kubelet_config(api: client.CoreV1Api, node: str) -> dict[str, Any] | None:
     try:
         answer = api.connect_get_node_proxy_with_path(node, "configz", _preload_content=False, _request_timeout=5.0)
-        return read_collection(json.loads(answer.data)["kubeletconfig"])
+        return dict(json.loads(answer.data)["kubeletconfig"])
     except (client.ApiException, urllib3.exceptions.HTTPError, ValueError, KeyError):
         return None
 

@@ -13,6 +13,7 @@ from sweyard_cli.doctor.finding import Finding, Level
 DEFAULT_COLLECTION_PERCENT = 85.0
 DEFAULT_EVICTION_PERCENT = 15.0
 _TOLD_NODES = 5
+_NO_AGE = "0s"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
@@ -26,6 +27,8 @@ class NodeDisk:
     """Share of the disk in use from which on the kubelet removes images or pods."""
     is_told: bool
     """By the kubelet; else these are its defaults."""
+    max_age: str = _NO_AGE
+    """How long the kubelet lets an image lie unused, however much room there is."""
 
 
 def read_collection(config: Mapping[str, Any]) -> float:
@@ -35,6 +38,11 @@ def read_collection(config: Mapping[str, Any]) -> float:
     signals = [hard.get(name, "") for name in ("imagefs.available", "nodefs.available")]
     free = [float(found[1]) for text in signals if (found := _PERCENT.fullmatch(str(text))) is not None]
     return min([high, *(100.0 - percent for percent in free)]) / 100.0
+
+
+def read_max_age(config: Mapping[str, Any]) -> str:
+    """See NodeDisk.max_age."""
+    return str(config.get("imageMaximumGCAge") or _NO_AGE)
 
 
 def default_collection() -> float:
@@ -59,6 +67,12 @@ def check_budgets(cache: str, budgets: Mapping[str, int], disks: Sequence[NodeDi
             Level.PROBLEM,
             f"ImageCache {cache}: the disks of {', '.join(unknown[:_TOLD_NODES])} are of unknown size, so that nothing "
             "keeps images there below the kubelet's limits: set diskBudget",
+        )
+    if aged := [disk for disk in disks if disk.max_age != _NO_AGE]:
+        yield Finding(
+            Level.WARNING,
+            f"ImageCache {cache}: the kubelets of {_names(aged)} remove what no pod has used for {aged[0].max_age}, "
+            "which is then pulled again: set imageMaximumGCAge: 0s there",
         )
     if not over and not unknown:
         guessed = "" if all(disk.is_told for disk in disks) else " (by the kubelet's defaults; it could not be asked)"

@@ -8,6 +8,8 @@ from sweyard_cli.doctor.finding import Finding, Level
 from sweyard_operator.observe.image_cache import usable_nodes
 
 _ARCHITECTURE = "kubernetes.io/arch"
+_SOCKETS = {"-k3s": "/run/k3s/containerd/containerd.sock", "cri-o://": "/run/crio/crio.sock"}
+"""Of container runtimes that listen elsewhere than cache agents look, by a part of what their nodes say."""
 
 
 def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -25,6 +27,21 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
             f"nodes of several architectures ({told}): task images are mostly built for one; give the ImageCache and "
             f"sandboxes a nodeSelector {_ARCHITECTURE}",
         )
+
+
+def check_runtimes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Where cache agents find them, which the chart is told for all nodes at once."""
+    said = [
+        str(((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion", "")) for node in nodes
+    ]
+    for part, socket in _SOCKETS.items():
+        if count := sum(part in runtime for runtime in said):
+            runtime = next(runtime for runtime in said if part in runtime)
+            yield Finding(
+                Level.WARNING,
+                f"{count} of {len(nodes)} nodes run {runtime}: agents of ImageCaches find it if the chart has "
+                f"cacheAgent.runtimeSocket={socket}",
+            )
 
 
 def check_kinds(served: Sequence[str], wanted: Sequence[str]) -> Finding:
