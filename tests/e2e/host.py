@@ -27,7 +27,7 @@ if not (told := sys.stdin.readline().split()):
     sys.exit()
 victim, counter = told
 file, block = os.memfd_create("eaten"), bytes(1 << 24)
-for _ in range(512):
+for _ in range(64):
     try:
         if open(f"/proc/{victim}/stat").read().rpartition(")")[2].split()[0] == "Z":
             break
@@ -36,8 +36,10 @@ for _ in range(512):
     os.write(file, block)
 print(open(counter).read())
 """
-"""Eats up to 8 GiB, until a process has ended, and tells what its cgroup counted, which is there as long as it is. What
+"""Eats up to 1 GiB, until a process has ended, and tells what its cgroup counted, which is there as long as it is. What
 is in a file counts for the cgroup and not as the eater's own: else the kernel might choose the eater."""
+ROOM_BYTES = 128 << 20
+"""That a container is left beside what it has, before memory runs out in it."""
 QUIET_SECONDS = 20
 """On a connection on which nothing was sent for so long somebody listens: one that is kept for requests is closed
 sooner, and the leader Lease is renewed more often."""
@@ -64,7 +66,8 @@ class Host:
         return all(library in read(Path(f"/proc/{pid}/maps")) for pid in in_pods(pod_uids, command))
 
     def exhaust_memory(self, pod_uids: Sequence[str], command: str) -> None:
-        """The memory limit of such a process's container is reached, and the kernel kills that process for it.
+        """The memory limit of such a process's container, which is lowered to be soon done, is reached, and the kernel
+        kills that process for it.
 
         Raises NoVictimError if that has ended by itself meanwhile.
         """
@@ -73,12 +76,13 @@ class Host:
         ) as eater:
             told = self._eat(eater, in_pods(pod_uids, command)[0])
         if "oom_kill 0" in told.splitlines():
-            raise NoVictimError("it has ended by itself")
+            raise NoVictimError(f"it has ended by itself: {told}")
 
     def _eat(self, eater: subprocess.Popen[str], victim: int) -> str:
         """What the victim's cgroup then counts."""
         Path(f"/proc/{victim}/oom_score_adj").write_text(FIRST_VICTIM)
         cgroup = memory_cgroup(victim)
+        tighten(cgroup)
         cgroup.joinpath("cgroup.procs").write_text(str(eater.pid))
         told, _ = eater.communicate(f"{victim} {kill_counter(cgroup)}\n", timeout=120)
         if identify(victim) is not None:
@@ -152,10 +156,11 @@ class Host:
 
 def in_pods(pod_uids: Sequence[str], command: str) -> list[int]:
     """Processes of these pods whose command line holds `command`, by age. Raises NoVictimError if there is none."""
-    found = [pid for pid in sorted(processes(command)) if any(uid in cgroups(pid) for uid in pod_uids)]
-    if not found:
+    found = [pid for pid in processes(command) if any(uid in cgroups(pid) for uid in pod_uids)]
+    living = [record for pid in found if (record := identify(pid))]
+    if not living:
         raise NoVictimError(f"no process {command!r} in {pod_uids}")
-    return found
+    return [record.pid for record in sorted(living, key=lambda record: record.start_ticks)]
 
 
 def processes(command: str) -> list[int]:
@@ -175,6 +180,15 @@ def memory_cgroup(pid: int) -> Path:
     paths = {controllers: path.lstrip("/") for _, controllers, path in lines}
     root = Path("/sys/fs/cgroup")
     return root / "memory" / paths["memory"] if "memory" in paths else root / paths[""]
+
+
+def tighten(cgroup: Path) -> None:
+    """Lower the limit to little more than what is in use and cannot be reclaimed, under version 1 of cgroups or 2."""
+    figures = {name: int(value) for name, value in map(str.split, read(cgroup / "memory.stat").splitlines())}
+    used = figures["anon" if "anon" in figures else "rss"] + figures["shmem"]
+    version_2 = cgroup / "memory.max"
+    limit = version_2 if version_2.exists() else cgroup / "memory.limit_in_bytes"
+    limit.write_text(str(used + ROOM_BYTES))
 
 
 def kill_counter(cgroup: Path) -> Path:

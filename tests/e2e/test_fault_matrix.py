@@ -224,12 +224,7 @@ FAULTS = {
         prepare=with_small_volume,
         ends_with="no space left for",
     ),
-    "trainer out of memory": Fault(
-        exhaust_memory("trainer", TRAINER),
-        max_restarts=1,
-        failure="OOMKilled",
-        spec={"trainer": {"resources": {"limits": {"memory": "1500Mi"}}}},
-    ),
+    "trainer out of memory": Fault(exhaust_memory("trainer", TRAINER), max_restarts=1, failure="OOMKilled"),
     "sandbox out of memory": Fault(once_there_is_one(exhaust_held_sandbox), strikes_at_once=True),
     "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
@@ -245,13 +240,9 @@ FAULTS = {
     ),
     "scheduler and controllers": Fault(kill_daemons("kube-scheduler", "kube-controller-manager")),
     "engine": Fault(kill(None, "engine", ENGINE), engine="vllm"),
-    "gateway": Fault(kill(None, "gateway", GATEWAY), max_restarts=1, engine="vllm"),
-    "gateway out of memory": Fault(exhaust_memory("gateway", GATEWAY), max_restarts=1, engine="vllm"),
-    "engine out of memory": Fault(
-        exhaust_memory("engine", ENGINE),
-        engine="vllm",
-        spec={"inference": {"engine": "vllm", "resources": {"limits": {"memory": "8Gi"}}}},
-    ),
+    "gateway": Fault(kill(None, "gateway", GATEWAY), engine="vllm"),
+    "gateway out of memory": Fault(exhaust_memory("gateway", GATEWAY), engine="vllm"),
+    "engine out of memory": Fault(exhaust_memory("engine", ENGINE), engine="vllm"),
 }
 """In the order in which a user meets them."""
 
