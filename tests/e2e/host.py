@@ -107,6 +107,10 @@ class Host:
         (pid,) = self._daemons(program)
         return self._still(pid)
 
+    def paused(self, pod_uids: Sequence[str], command: str) -> AbstractContextManager[None]:
+        """The oldest such process does nothing meanwhile."""
+        return self._still(in_pods(pod_uids, command)[0])
+
     @contextlib.contextmanager
     def _still(self, pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGSTOP)

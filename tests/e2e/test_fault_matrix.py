@@ -101,8 +101,9 @@ def once_there_is_one(strike: Callable[[Installation, str], None]) -> Callable[[
 
 
 def exhaust_held_sandbox(installation: Installation, namespace: str) -> None:
-    """Of one in which an attempt is at work."""
-    installation.host.exhaust_memory(installation.held_uids(namespace), KEEP_ALIVE)
+    """Of one in which an attempt is at work: the trainer, else done with it within seconds, waits for this."""
+    with installation.host.paused(installation.uids(namespace, "trainer"), TRAINER):
+        installation.host.exhaust_memory(installation.held_uids(namespace), KEEP_ALIVE)
 
 
 def kill_daemons(*programs: str) -> Callable[[Installation, str], None]:
