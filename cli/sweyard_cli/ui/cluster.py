@@ -102,7 +102,8 @@ class ClusterView:
         """The reward is known as long as this process has looked."""
         where, name = run["metadata"]["namespace"], run["metadata"]["name"]
         pool_name = (run["spec"].get("sandboxes") or {}).get("poolRef") or name
-        snapshot = snapshot_of_run(run, self._pools().get((where, pool_name)))
+        pool = self._pools().get((where, pool_name))
+        snapshot = snapshot_of_run(run, pool)
         seen = self._rewards.setdefault(run["metadata"]["uid"], {})
         if "rewardMean" in snapshot.metrics and len(seen) < _MOST_REWARDS:
             seen[snapshot.step] = snapshot.metrics["rewardMean"]
@@ -110,6 +111,7 @@ class ClusterView:
         return {
             "where": where,
             **asdict(snapshot),
+            "pool": pool_name if pool else None,
             "restarts": int(status.get("restarts", 0)),
             "weight_version": (status.get("trainer") or {}).get("weightVersion"),
             "spark": [seen[step] for step in sorted(seen)],

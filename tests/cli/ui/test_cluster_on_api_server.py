@@ -91,9 +91,11 @@ def test_sandboxes_are_followed_from_one_list_on(connection: Connection, make: A
 
 def test_a_run_is_shown_and_is_stopped_and_goes_on(connection: Connection, make: Apply) -> None:
     make(DOCUMENT)
+    make({"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": {"name": "tiny"}, "spec": {"replicas": 4}})
     view = ClusterView(connection, None, clock=lambda: 0.0)
     [line] = [line for line in view.runs() if line["where"] == connection.namespace]
     assert (line["name"], line["phase"], line["restarts"], line["spark"]) == ("tiny", "Pending", 0, [])
+    assert (line["pool"], line["sandboxes"]["ready"]) == ("tiny", 0)
     assert view.run(connection.namespace, "tiny")["name"] == "tiny"
     assert [set_suspended(connection, "tiny", suspended=wanted) for wanted in (True, True, False)] == [
         True,

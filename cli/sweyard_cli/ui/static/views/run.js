@@ -94,6 +94,7 @@ function factsOf(run) {
     ...(run.facts ?? []),
     run.weight_version !== null && run.weight_version !== undefined ? ["weights", `v${run.weight_version}`] : null,
     run.restarts ? ["restarts", String(run.restarts)] : null,
+    run.pool ? ["sandboxes", h("a", { class: "link", href: `#/pools/${encodeURIComponent(run.where)}/${encodeURIComponent(run.pool)}` }, `${run.sandboxes.claimed} claimed, ${run.sandboxes.ready} ready`)] : null,
     seconds ? ["took", duration(seconds)] : null,
   ].filter(Boolean);
 }
