@@ -36,7 +36,8 @@ PULL_TIMEOUT_SECONDS = 1_800.0
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 300.0
 HOPELESS_FAILURES = 3
-"""After so many in a row nothing that is wanted is evicted for an image."""
+"""After so many in a row nothing that is wanted is evicted for an image, for a while."""
+HOPELESS_SECONDS = 3_600.0
 REWRITE_SECONDS = 120.0
 """Whoever deleted our report gets it back; to the API server a report that is there already is no write."""
 
@@ -156,7 +157,7 @@ class CacheAgent:
             frees={} if budget is None else expect_freed(may_go, manifests, held),
             frees_at_most={} if budget is None else expect_freed_at_most(may_go, manifests, held, ratio),
             in_vain=dict(self._in_vain),
-            hopeless=frozenset(image for image, one in self._failures.items() if one.count >= HOPELESS_FAILURES),
+            hopeless=frozenset(image for image, one in self._failures.items() if _is_hopeless(one, now)),
             reserved_bytes=sum(one.num_bytes for one in self._reservations.values()),
             unasked=frozenset(
                 image for image in missing if self.survey.is_paused(image) or not self.survey.is_answered(image)
@@ -227,3 +228,7 @@ class CacheAgent:
             no_room=plan.no_room,
             manifests=self.survey.manifests,
         )
+
+
+def _is_hopeless(failure: Failure, now: float) -> bool:
+    return failure.count >= HOPELESS_FAILURES and now < failure.not_before + HOPELESS_SECONDS

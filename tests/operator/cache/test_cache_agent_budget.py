@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.operator.cache.fake_node import FakeNode, manifest, passes
 
-from sweyard_operator.cache_agent.agent import HOPELESS_FAILURES
+from sweyard_operator.cache_agent.agent import HOPELESS_FAILURES, HOPELESS_SECONDS
 from sweyard_operator.cache_agent.cri import PullError
 from sweyard_operator.cache_agent.disk import SETTLE_SECONDS
 from sweyard_operator.cache_agent.image_names import normalize
@@ -218,6 +218,15 @@ async def test_what_goes_for_an_image_that_fails_again_and_again_is_pulled_again
     assert node.report is not None
     assert [said.state for said in node.report.images.values()] == [ImageState.FAILED, *2 * [ImageState.CACHED]]
     assert max(node.pulls.count(image) for image in ("a:1", "b:1")) <= HOPELESS_FAILURES + 1
+
+
+async def test_an_image_that_failed_again_and_again_is_tried_once_more_after_a_while() -> None:
+    sizes = {"back:1": 30, "a:1": 10, "b:1": 10}
+    node = FakeNode(Assignment(images=tuple(sizes), max_parallel_pulls=2, disk_budget_bytes=100))
+    node.errors["back:1"] = PullError(PullFailure.NOT_FOUND, "back:1: not found")
+    node.on_pull = lambda: node.errors.clear() if node.now > HOPELESS_SECONDS else None
+    await live(node, sizes, ratio=3.0, foreign_bytes=0, hours=1.5)
+    assert normalize("back:1") in node.held
 
 
 @pytest.mark.parametrize("ratio", [2.2, 3.0])
