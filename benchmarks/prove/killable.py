@@ -1,7 +1,7 @@
 """A run whose lives are processes, which signals end at chosen moments and which goes on until it is done.
 
-Patience is with silence, not with the clock: a life may take as long as it will while its files grow, and time in which
-this process did not run either does not count.
+Moments and patience go by what a life does, not by the clock, which tells little on a busy machine: a moment is a file
+that changes, and a life may take as long as it will while its files grow.
 """
 
 import json
@@ -22,6 +22,8 @@ SILENT_SECONDS = 400.0
 """A life whose files have not grown for so long hangs."""
 TICK_SECONDS = 0.02
 _LATE_STEPS = 10
+_SIGNS = ("", "rollouts/under-way.arrows", "rollouts/step-*", "rollouts/trained/*", "weights/*", "checkpoints/*")
+"""What changes in the course of a step, in this order; nothing when it begins."""
 _GROWING = ("metrics/metrics.jsonl", "rollouts/under-way.arrows", "weights", "checkpoints", "progress.json")
 
 
@@ -75,11 +77,11 @@ class Killable:
         summary: dict[str, Any] = json.loads((self.output / "summary.json").read_text())
         return summary
 
-    def end_at(self, moment: float, step_seconds: float, number: int) -> int:
+    def end_at(self, moment: float, number: int) -> int:
         """Live until `moment` and get signal `number` there; the exit code.
 
         The whole part of `moment` is the steps that are done (below 0: the first life's warm-up is under way; more may
-        be done, where an earlier end came late), the rest the share of a step's time after the next one began.
+        be done, where an earlier end came late), the rest says how far the next one is, as far as files tell.
         """
         step = int(moment // 1) + 1
         steps = "|".join(map(str, range(step, step + _LATE_STEPS)))
@@ -92,7 +94,14 @@ class Killable:
             return told.exists() and bool(re.search(sign.encode(), told.read_bytes()[earlier_bytes:]))
 
         self._wait(reached, f"{sign!r} in {told}")
-        time.sleep(moment % 1 * step_seconds)
+        pattern = _SIGNS[int(moment % 1 * len(_SIGNS))] if step else ""
+        before = self._matching(pattern)
+
+        def changed() -> bool:
+            assert life.poll() is None, self.last_words()
+            return not pattern or self._matching(pattern) != before
+
+        self._wait(changed, f"change of {pattern}")
         os.kill(life.pid, number)
         return self._ended(life)
 
@@ -103,10 +112,6 @@ class Killable:
     def metrics(self) -> list[dict[str, Any]]:
         """All rows, without what depends on the clock."""
         return [{name: value for name, value in row.items() if not _of_the_clock(name)} for row in self._rows()]
-
-    def step_seconds(self) -> float:
-        """Time of the fastest step: a share of it ends before any step does."""
-        return float(min(row["time/step_seconds"] for row in self._rows() if row["phase"] == "rl"))
 
     def attempts(self) -> dict[str, list[tuple[str, list[int]]]]:
         """Attempt ids and sampled tokens of each step."""
@@ -134,6 +139,9 @@ class Killable:
 
     def _rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._metrics.read_text().splitlines()]
+
+    def _matching(self, pattern: str) -> dict[str, tuple[int, int] | None]:
+        return {str(path): _sign(path) for path in self.output.glob(pattern)} if pattern else {}
 
     def _ended(self, life: Life) -> int:
         self._wait(lambda: life.poll() is not None, "end of the process")

@@ -102,7 +102,7 @@ def main() -> None:
     with running_vllm(spec, model, root / "vllm.log") as url:
         run = Killable(root / "run.yaml", datasets, output, WithEngine(url))
         for number, moment in enumerate(planned, 1):
-            assert run.end_at(moment, 1.0, signal.SIGKILL) == -signal.SIGKILL, run.last_words()
+            assert run.end_at(moment, signal.SIGKILL) == -signal.SIGKILL, run.last_words()
             say(began, f"kill {number} of {chosen.kills}: {moment:.2f} steps")
         summary = run.finish()
     steps = [row["step"] for row in run.metrics() if row["phase"] == "rl"]

@@ -83,10 +83,10 @@ def main() -> None:
     began = time.monotonic()
     say(began, "the run undisturbed")
     unbroken.finish()
-    step_seconds, planned = unbroken.step_seconds(), moments(chosen.seed, chosen.kills, STEPS)
+    planned = moments(chosen.seed, chosen.kills, STEPS)
     say(began, f"the same with {chosen.kills} kills")
     for number, moment in enumerate(planned, 1):
-        code = broken.end_at(moment, step_seconds, signal.SIGKILL)
+        code = broken.end_at(moment, signal.SIGKILL)
         assert code == -signal.SIGKILL, broken.last_words()
         say(began, f"kill {number} of {chosen.kills}: {moment:.2f} steps")
     say(began, "from there to its end")

@@ -42,12 +42,11 @@ def test_a_run_killed_and_stopped_at_random_moments_goes_on_bit_for_bit(
 ) -> None:
     unbroken, broken = runnable(document, "unbroken"), runnable(document, "broken")
     unbroken.finish()
-    step_seconds = unbroken.step_seconds()
 
-    assert broken.end_at(-1, step_seconds, signal.SIGTERM) == 143, broken.last_words()
+    assert broken.end_at(-1, signal.SIGTERM) == 143, broken.last_words()
     assert "error: stopped in the warm-up after step" in broken.last_words()
     for moment, number, code in zip(moments(1, 3, STEPS)[1:], (signal.SIGKILL, signal.SIGTERM), (-9, 143), strict=True):
-        assert broken.end_at(moment, step_seconds, number) == code, broken.last_words()
+        assert broken.end_at(moment, number) == code, broken.last_words()
         assert not (broken.output / "summary.json").exists()
     assert broken.finish()["steps"] == STEPS
     assert differences(broken, unbroken) == []
@@ -74,8 +73,8 @@ def test_an_overlapped_run_killed_and_stopped_in_mid_step_loses_and_doubles_no_t
     spec = document["spec"] | {"sandboxes": {"replicas": 4}}
     spec |= {"rollout": spec["rollout"] | {"maxStaleness": 2, "maxConcurrent": 4}}
     run = runnable({**document, "spec": spec})
-    assert run.end_at(1.0, 0.0, signal.SIGKILL) == -9, run.last_words()
-    assert run.end_at(2.0, 0.0, signal.SIGTERM) == 143, run.last_words()
+    assert run.end_at(1.0, signal.SIGKILL) == -9, run.last_words()
+    assert run.end_at(2.0, signal.SIGTERM) == 143, run.last_words()
     assert run.finish()["steps"] == STEPS
 
     attempts = [attempt_id for attempts in run.attempts().values() for attempt_id, _ in attempts]
