@@ -38,7 +38,7 @@ class R2eGymGrader:
         """Keep the image's tests aside, apply, put the tests in, run them, judge the log."""
         kept = keep_work(patch, ["."], own=GRADERS_OWN)
         canaries = make_canaries(f"{TESTS}/_", ["0" + secrets.token_hex(32), "f" + secrets.token_hex(32)])
-        [within] = make_inner_canaries([f"{TESTS}/test_*.py"], lambda: secrets.token_hex(32))
+        within = make_inner_canaries([f"{TESTS}/test_*.py"], lambda: secrets.token_hex(32))
         folder = f"/tmp/sweyard-grade-{secrets.token_hex(8)}"
         sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
         async with sandbox:
@@ -46,7 +46,7 @@ class R2eGymGrader:
             if problem := await _apply(sandbox, folder, kept.patch):
                 reason = f"the patch does not apply: {problem[-300:]}"
                 return Grade(False, False, (reason,), _missing(task), _notes(kept) + problem[-LOG_CHARACTERS:])
-            await _inject(task, sandbox, folder, canaries, within)
+            within = [canary for canary in within if await _inject(task, sandbox, folder, canaries, canary)]
             result = await sandbox.run(
                 f"bash {folder}/run_tests.sh", timeout_seconds=timeout_seconds, output_cap_bytes=LOG_CAP_BYTES
             )
@@ -80,21 +80,27 @@ async def _apply(sandbox: Sandbox, folder: str, patch: str) -> str:
     return f"it touches {min(hidden)!r} under another name" if hidden else ""
 
 
-async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[Canary], within: Canary) -> None:
-    """The image's hidden tests, or the row's where it has none; canaries among and within them."""
+async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[Canary], within: Canary) -> bool:
+    """The image's hidden tests, or the row's where it has none; canaries among them and, where it is true, within."""
     here = shlex.quote(f"{task.working_directory}/{TESTS}")
     script = f"set -e; rm -rf {here}; if [ -d {folder}/{TESTS} ]; then mv {folder}/{TESTS} {here}; else echo row; fi"
     placed = await _demand(task, sandbox, script)
     files = task.grading.get("hidden_tests", {}) if placed.text.strip() == "row" else {}
     for path, text in files.items():
         await sandbox.write(f"{task.working_directory}/{TESTS}/{path}", text.encode("utf-8", "surrogateescape"))
-    await sandbox.write(f"{folder}/ending", f"\n\n{within.text}".encode())
-    endings = (
-        f"cd {shlex.quote(task.working_directory)}; for file in {within.path}; do cat {folder}/ending >>$file; done"
-    )
-    await _demand(task, sandbox, endings)
+    ended = await _end_with(task, sandbox, folder, within)
     for canary in canaries:
         await sandbox.write(f"{task.working_directory}/{canary.path}", canary.text.encode())
+    return ended
+
+
+async def _end_with(task: Task, sandbox: Sandbox, folder: str, canary: Canary) -> bool:
+    """Put it at the end of each of the hidden tests; False where no file has such a name."""
+    await sandbox.write(f"{folder}/ending", f"\n\n{canary.text}".encode())
+    script = f"""set -e
+cd {shlex.quote(task.working_directory)}
+for file in {canary.path}; do [ ! -f "$file" ] || {{ cat {folder}/ending >>"$file"; echo "$file"; }}; done"""
+    return bool((await _demand(task, sandbox, script)).text.strip())
 
 
 async def _demand(task: Task, sandbox: Sandbox, script: str) -> Result:
@@ -104,13 +110,13 @@ async def _demand(task: Task, sandbox: Sandbox, script: str) -> Result:
     return result
 
 
-def judge(task: Task, canaries: Sequence[Canary], within: Canary, kept: Kept, result: Result) -> Grade:
-    """Both verdicts from what run_tests.sh printed."""
+def judge(task: Task, canaries: Sequence[Canary], within: Sequence[Canary], kept: Kept, result: Result) -> Grade:
+    """Both verdicts from what run_tests.sh printed; `within` are canaries at the end of the hidden tests."""
     expected, text = task.grading["expected"], plain(result.text)
     log = _notes(kept) + text[-LOG_CHARACTERS:]
     if result.timed_out:
         return Grade(False, False, ("the tests took too long",), _missing(task), log, result.seconds, timed_out=True)
-    own = [canary.name for canary in (*canaries, within)]
+    own = [canary.name for canary in (*canaries, *within)]
     work = "\n".join(line for line in text.splitlines() if not any(name in line for name in own))
     reasons = problems(work, expected) + _canary_problems(canaries, within, text)
     if result.truncated:
@@ -125,15 +131,15 @@ def judge(task: Task, canaries: Sequence[Canary], within: Canary, kept: Kept, re
     return Grade(official, not reasons, tuple(reasons), tests, log, result.seconds)
 
 
-def _canary_problems(canaries: Sequence[Canary], within: Canary, log: str) -> list[str]:
-    """Names in the log have no file: the one within the hidden tests is reported once for each that is collected."""
+def _canary_problems(canaries: Sequence[Canary], within: Sequence[Canary], log: str) -> list[str]:
+    """Names in the log have no file: one within the hidden tests is reported once for each file that is collected."""
     found = reports(log)
     said = []
     for function in (*MUST_FAIL, "test_right"):
         wanted, verb = ("PASSED", "pass") if function == "test_right" else ("FAILED", "fail")
         problem = f"a canary that must {verb} ({function}) did not"
         said += [problem for canary in canaries if found.get(f"Case{canary.name}.{function}") != [wanted]]
-        said += [problem] if set(found.get(f"Case{within.name}.{function}", ())) != {wanted} else []
+        said += [problem for canary in within if set(found.get(f"Case{canary.name}.{function}", ())) != {wanted}]
     return said
 
 

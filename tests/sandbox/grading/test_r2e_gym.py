@@ -170,6 +170,16 @@ async def test_verdicts(
     assert any(reason in each for each in grade_.reasons) or (strict and not grade_.reasons)
 
 
+async def test_hidden_tests_of_another_name_are_graded_by_the_canaries_among_them(
+    repository: Path, runtime: LocalRuntime
+) -> None:
+    content = json.dumps({"test_file_names": ["total_test.py"], "test_file_codes": [HIDDEN]})
+
+    grade_ = await grade(task_of(repository, execution_result_content=content), GOLD, runtime, timeout_seconds=300.0)
+
+    assert (grade_.official, grade_.strict, grade_.reasons) == (True, True, ())
+
+
 async def test_agent_finds_neither_tests_nor_history_and_its_work_is_graded_with_the_images_tests(
     repository: Path, runtime: LocalRuntime
 ) -> None:
