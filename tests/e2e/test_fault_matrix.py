@@ -74,11 +74,16 @@ def kill(namespace: str | None, component: str, command: str, pod: str = "") -> 
     return lambda installation, own: installation.kill(namespace or own, component, command, pod)
 
 
+def exhaust_trainer(installation: Installation, namespace: str) -> None:
+    installation.host.exhaust_memory(installation.uids(namespace, "trainer"), TRAINER)
+
+
 def exhaust_memory(component: str, command: str) -> Callable[[Installation, str], None]:
-    """Of one of the component's containers, as its kubelet then says."""
+    """Of one of the component's containers, as its kubelet then says. The trainer, else done within seconds, waits."""
 
     def exhaust(installation: Installation, namespace: str) -> None:
-        installation.host.exhaust_memory(installation.uids(namespace, component), command)
+        with installation.host.paused(installation.uids(namespace, "trainer"), TRAINER):
+            installation.host.exhaust_memory(installation.uids(namespace, component), command)
         installation.wait_for_last_end(namespace, component, "OOMKilled")
 
     return exhaust
@@ -225,7 +230,7 @@ FAULTS = {
         prepare=with_small_volume,
         ends_with="no space left for",
     ),
-    "trainer out of memory": Fault(exhaust_memory("trainer", TRAINER), max_restarts=1, failure="OOMKilled"),
+    "trainer out of memory": Fault(exhaust_trainer, max_restarts=1, failure="OOMKilled"),
     "sandbox out of memory": Fault(once_there_is_one(exhaust_held_sandbox), strikes_at_once=True),
     "admission": Fault(deny_trainers, max_restarts=1),
     "node NotReady": Fault(silence_node, max_restarts=1),
