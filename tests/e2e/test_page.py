@@ -81,7 +81,7 @@ def upgrade(
 
     def run(values: Mapping[str, Any]) -> None:
         text = yaml.safe_dump({"images": {"cli": image_value(image)}, "ui": dict(values)})
-        flags = ("--namespace", SYSTEM_NAMESPACE, "--reuse-values", "--wait", "--timeout", "180s")
+        flags = ("--namespace", SYSTEM_NAMESPACE, "--reuse-values", "--wait", "--timeout", "600s")
         commands.run("helm", "upgrade", "sweyard", CHART, *flags, "--values", "-", input_text=text)
 
     return run
