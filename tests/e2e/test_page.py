@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(1_800)]
 CHECKOUT = Path(__file__).parents[2]
 CHART = str(CHECKOUT / "charts" / "sweyard")
 SECRET = "page-token"
-TOKEN = "e2e"
+TOKEN = "token-of-this-test"
 WITHOUT_END: dict[str, Any] = {
     **SPEC,
     "steps": 1_000,
@@ -124,8 +124,10 @@ def test_a_run_is_seen_with_its_sandboxes_images_and_attempts(page: Page, furnis
     assert (run["name"], run["phase"], run["total_steps"]) == ("r", "Running", 1_000)
     assert page.get(f"/api/runs/{where}/r")["facts"]
 
-    pool = page.until(f"/api/pools/{where}/r", lambda pool: any(cell["holder"] for cell in pool["cells"]))
-    assert {cell["node"] for cell in pool["cells"] if cell["state"] == "claimed"} == {"node1"}
+    def claimed(pool: Any) -> set[str]:
+        return {cell["node"] for cell in pool["cells"] if cell["state"] == "claimed"}
+
+    assert claimed(page.until(f"/api/pools/{where}/r", claimed)) == {"node1"}
     [cache] = [cache for cache in page.get("/api/caches") if cache["where"] == where]
     assert (cache["name"], cache["nodes"][0]["states"]) == ("shared", ["cached"])
 
@@ -138,6 +140,12 @@ def test_a_run_is_seen_with_its_sandboxes_images_and_attempts(page: Page, furnis
     assert (tokens["without_texts"], len(tokens["segments"]) > 0) == ("", True)
     figures = page.get(f"/api/runs/{where}/r/figures")
     assert figures["phases"]["rl"]["figures"]["rollout/reward_mean"]
+
+
+def test_the_token_is_in_no_log(installation: Installation, page: Page, furnished_once: str) -> None:
+    assert page.ask("/healthz", token=None)[0] == 200
+    told = installation.kubectl("-n", furnished_once, "logs", "deployment/sweyard-ui")
+    assert ("http://" in told, TOKEN in told) == (True, False)
 
 
 def test_many_look_while_the_run_writes_and_a_spoiled_file_hides_nothing(

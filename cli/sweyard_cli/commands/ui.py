@@ -71,7 +71,8 @@ def ui(
     root = directory or (None if cluster else RUNS)
     directories = Directories(root) if root is not None else None
     sources = _with_cluster(directories, namespaces or [], everywhere=everywhere) if cluster else Sources(directories)
-    serve(sources, host, port, None if anyone else token or secrets.token_urlsafe(16))
+    asked = None if anyone else token or secrets.token_urlsafe(16)
+    serve(sources, host, port, asked, is_new_token=token is None)
 
 
 def _checked(token: str | None) -> str | None:

@@ -17,10 +17,13 @@ _GRACE_SECONDS = 5
 """More than streams of news need to see that it ends."""
 
 
-def serve(sources: Sources, host: str, port: int, token: str | None) -> None:
-    """Until it is interrupted. Raises UserError for an address that cannot be had."""
+def serve(sources: Sources, host: str, port: int, token: str | None, *, is_new_token: bool) -> None:
+    """Until it is interrupted. Raises UserError for an address that cannot be had.
+
+    A token that was given is not printed: in a pod more people may read the log than the Secret.
+    """
     listening = listen(host, port)
-    typer.echo(address(listening, token))
+    typer.echo(address(listening, token if is_new_token else None))
     make_server(sources, token).run(sockets=[listening])
 
 
