@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,14 +225,15 @@ def accept_local_images(policy: Path, storage: Path) -> None:
 
 def storage_driver(storage: Path) -> str:
     """overlay where the kernel can mount one on this file system, else vfs (which copies every layer)."""
-    probe = storage / "probe"
-    places = {name: probe / name for name in ("lower", "upper", "work", "merged")}
-    for place in places.values():
-        place.mkdir(parents=True, exist_ok=True)
-    options = f"lowerdir={places['lower']},upperdir={places['upper']},workdir={places['work']}"
-    mount = ["mount", "-t", "overlay", "overlay", "-o", options, str(places["merged"])]
-    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
-    if mounted:
-        subprocess.run(["umount", str(places["merged"])], check=True)
-    shutil.rmtree(probe)
+    storage.mkdir(parents=True, exist_ok=True)
+    # Of its own: several builds may begin at once.
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=storage) as probe:
+        lower, upper, work, merged = [Path(probe, name) for name in ("lower", "upper", "work", "merged")]
+        for place in (lower, upper, work, merged):
+            place.mkdir()
+        options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+        mount = ["mount", "-t", "overlay", "overlay", "-o", options, str(merged)]
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+        if mounted:
+            subprocess.run(["umount", str(merged)], check=True)
     return "overlay" if mounted else "vfs"

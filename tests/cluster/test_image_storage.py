@@ -3,6 +3,7 @@
 import argparse
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,10 @@ def test_taking_all_clusters_down_unmounts_the_image_storage(tmp_path: Path, clu
 def test_a_cache_without_images_has_nothing_to_unmount(tmp_path: Path) -> None:
     down(Tool(Cache(tmp_path), {}, Progress()), argparse.Namespace(all=True))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_builds_that_begin_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(storage_driver, [tmp_path / "storage"] * 16))
+    assert len(found) == 1
+    assert list((tmp_path / "storage").iterdir()) == []
