@@ -184,7 +184,7 @@ def test_a_cache_is_planned_and_shown(kinds: TestCluster, namespace: str, on_clu
     shown = on_cluster("cache", "show", "c", "-n", namespace)
     assert shown.stdout.splitlines() == [
         "ImageCache c: the operator has not seen it yet",
-        "n1: 1 of 1 image held",
+        "n1: 1 of 1 image held, as last said: takes no part now",
     ]
     assert on_cluster("cache", "show", "other", "-n", namespace).exit_code == 2
 

@@ -27,7 +27,7 @@ LEASE_SECONDS = 5
 class Process:
     """`python -m sweyard_operator`, from outside the cluster."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, log: Path, *, leader_seconds: int = 3) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path, *, leader_seconds: int = 10) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]

@@ -21,7 +21,7 @@ from sweyard_operator.contact import Contact
 from sweyard_operator.credentials import load_credentials
 from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_operator.plan.plan import Deletion
-from sweyard_operator.resources import CONFIG_MAPS, LEASES, NETWORK_POLICIES, PODS, ROLLOUT_POOLS, name_of
+from sweyard_operator.resources import CONFIG_MAPS, LEASES, NETWORK_POLICIES, NODES, PODS, ROLLOUT_POOLS, name_of
 from sweyard_operator.transport import HttpTransport
 
 pytestmark = pytest.mark.apiserver
@@ -105,6 +105,22 @@ async def test_demand_is_served_and_shrinks_by_itself(world: RealWorld) -> None:
     await world.until_ready(1)
 
 
+@pytest_asyncio.fixture
+async def ready_nodes(world: RealWorld) -> AsyncIterator[None]:
+    """node-a, node-b and node-c, which take no pods by themselves: they have room for none."""
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    made = [
+        await world.cluster.create(
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{letter}"}, "status": status}
+        )
+        for letter in "abc"
+    ]
+    yield
+    for node in made:
+        await world.cluster.delete(Deletion(NODES, "", name_of(node), node["metadata"]["uid"]))
+
+
+@pytest.mark.usefixtures("ready_nodes")
 async def test_sandboxes_prefer_the_nodes_that_report_their_image(world: RealWorld) -> None:
     for node, state in (("node-a", ImageState.CACHED), ("node-b", ImageState.CACHED), ("node-c", ImageState.PULLING)):
         said = NodeReport(node=node, images={IMAGE: ImageReport(state=state)})

@@ -48,7 +48,7 @@ class Lab:
             "POD_NAMESPACE": self.namespace,
             "SWEYARD_TRAINER_IMAGE": "registry.test/sweyard-trainer:1",
             "SWEYARD_HTTP_PORT": str(port),
-            "SWEYARD_LEADER_LEASE_SECONDS": "3",
+            "SWEYARD_LEADER_LEASE_SECONDS": "10",
         }
         with self._log.open("ab") as log:
             command = [sys.executable, "-m", "sweyard_operator"]
