@@ -1,8 +1,8 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
 `python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, lineage, chain, churn,
-kills, faults, lives, images, wave, swe-bench, qwen-code, qwen-code-in-pods; by default all. All but the first eight and
-qwen-code need Linux and root.
+kills, faults, lives, images, wave, page, swe-bench, qwen-code, qwen-code-in-pods; by default all. All but the first
+eight and qwen-code need Linux and root.
 """
 
 import argparse
@@ -115,6 +115,11 @@ def prove_wave() -> None:
     write_section(Section("A wave of sandboxes", "python -m benchmarks.prove wave", lines))
 
 
+def prove_page() -> None:
+    """The chart's page on a real node, from its image: what it shows of a run, and to whom."""
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/e2e/test_page.py")
+
+
 def prove_swe_bench() -> None:
     """Tasks in SWE-bench's format from source archives of real packages, graded in pods as swebench grades them."""
     _run("benchmarks.prove.swe_bench")
@@ -162,6 +167,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "lives": prove_lives,
     "images": prove_images,
     "wave": prove_wave,
+    "page": prove_page,
     "swe-bench": prove_swe_bench,
     "qwen-code": prove_qwen_code,
     "qwen-code-in-pods": prove_qwen_code_in_pods,

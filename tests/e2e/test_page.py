@@ -23,7 +23,7 @@ from sweyard_cli.demo.cluster_install import SYSTEM_NAMESPACE, image_value
 from sweyard_cli.demo.cluster_targets import Native
 from sweyard_cluster.testing import TestCluster
 
-pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = str(CHECKOUT / "charts" / "sweyard")
