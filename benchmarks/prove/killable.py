@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,10 +45,12 @@ StartLife = Callable[[str, Sequence[str], Path], Life]
 """Module, arguments and the log that its words are added to."""
 
 
-def start_interpreter(module: str, arguments: Sequence[str], log: Path) -> Life:
-    """`python -m module arguments >>log 2>&1`."""
+def start_interpreter(
+    module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Life:
+    """`python -m module arguments >>log 2>&1`; in this process's environment by default."""
     with log.open("ab") as file:
-        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=file, stderr=file)
+        return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=file, stderr=file, env=environment)
 
 
 @dataclass(frozen=True, slots=True)

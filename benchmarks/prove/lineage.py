@@ -7,20 +7,18 @@ JSON.
 """
 
 import argparse
+import functools
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from benchmarks.figures import print_figures
-from benchmarks.prove.killable import Killable, Life, moments, where
+from benchmarks.prove.killable import Killable, moments, start_interpreter, where
 from benchmarks.prove.report import Section, write_section
 from benchmarks.prove.resume import make_data_set, run_document, say
 from benchmarks.vllm_server import running_vllm
@@ -42,19 +40,6 @@ def concurrent_document(steps: int) -> dict[str, Any]:
     spec["rollout"] |= {"maxConcurrent": CONCURRENT, "maxStaleness": MAX_STALENESS}
     spec["sandboxes"] = {"replicas": CONCURRENT}
     return document
-
-
-@dataclass(frozen=True, slots=True)
-class WithEngine:
-    """Starts lives whose engine is the server at `url`."""
-
-    url: str
-
-    def __call__(self, module: str, arguments: Sequence[str], log: Path) -> Life:
-        environment = {**os.environ, "SWEYARD_ENGINE_URLS": self.url}
-        with log.open("ab") as file:
-            command = [sys.executable, "-m", module, *arguments]
-            return subprocess.Popen(command, stdout=file, stderr=file, env=environment)
 
 
 def breaches(steps: Sequence[int], attempts: Mapping[int, Sequence[Trajectory]], num_steps: int) -> list[str]:
@@ -100,7 +85,8 @@ def main() -> None:
     planned = moments(chosen.seed, chosen.kills, STEPS)
     say(began, "vLLM starts")
     with running_vllm(spec, model, root / "vllm.log") as url:
-        run = Killable(root / "run.yaml", datasets, output, WithEngine(url))
+        start_life = functools.partial(start_interpreter, environment={**os.environ, "SWEYARD_ENGINE_URLS": url})
+        run = Killable(root / "run.yaml", datasets, output, start_life)
         for number, moment in enumerate(planned, 1):
             assert run.end_at(moment, signal.SIGKILL) == -signal.SIGKILL, run.last_words()
             say(began, f"kill {number} of {chosen.kills}: {moment:.2f} steps")

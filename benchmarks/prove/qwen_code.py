@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.prove.qwen_code_attempts import (
+    VERSION,
     ScriptedModel,
     UntiringEngine,
     attempt,
@@ -26,7 +27,7 @@ from sweyard_api.cache_root import cache_root
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_trainer.gateway.client import InProcessGateway
 
-PACKAGE = "@qwen-code/qwen-code@0.15.10"
+PACKAGE = f"@qwen-code/qwen-code@{VERSION}"
 
 
 def install(folder: Path) -> None:

@@ -24,6 +24,8 @@ from sweyard_trainer.rollout.attempt import AttemptRules, run_attempt
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.trajectory import Trajectory
 
+VERSION = "0.15.10"
+"""That images/qwen-code installs."""
 PRESET = "qwen3-coder-30b-django"
 TOOLS = "/opt/tools"
 """Where the preset's command looks for it."""

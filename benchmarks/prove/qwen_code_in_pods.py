@@ -23,6 +23,7 @@ from benchmarks.own_cluster import CHECKOUT, load_task_images, own_cluster
 from benchmarks.pods import POOL, fresh_namespace
 from benchmarks.prove.qwen_code_attempts import (
     TOOLS,
+    VERSION,
     ScriptedModel,
     UntiringEngine,
     attempt,
@@ -176,7 +177,7 @@ def main() -> None:
     if wrong:
         raise SystemExit(f"{wrong} of {arguments.attempts} attempts were not as they must be")
     lines = [
-        f"{arguments.attempts} attempts at once by qwen-code 0.15.10 as npm has it, in sandboxes of a real node that "
+        f"{arguments.attempts} attempts at once by qwen-code {VERSION} as npm has it, in sandboxes of a real node that "
         "reach the gateway and nothing else, with the program in a volume that an init container fills: all solved by "
         "its own tools, in streamed replies; the recorded ids are those that the engine sent, in one sequence each."
     ]

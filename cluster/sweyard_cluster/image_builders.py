@@ -23,7 +23,8 @@ APT_SETTINGS = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/ap
 HOST_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 CERTIFICATES_IN_BUILD = "/run/host-certificates.crt"
 PIP_SETTINGS = Path("/etc/pip.conf")
-NPM_SETTINGS = Path("/root/.npmrc")
+NPM_SETTINGS = "~root/.npmrc"
+"""Of whom images are built by, here and in a build."""
 
 
 PUBLIC_BASE = "debian:bookworm-slim"
@@ -88,9 +89,10 @@ def host_settings(scratch: Path) -> list[str]:
         mounts.append((str(HOST_CERTIFICATES), CERTIFICATES_IN_BUILD))
     (scratch / "pip.conf").write_text(pip_settings(PIP_SETTINGS.read_text() if PIP_SETTINGS.exists() else ""))
     mounts.append((f"{scratch}/pip.conf", str(PIP_SETTINGS)))
+    npm = Path(NPM_SETTINGS).expanduser()
     (scratch / "npmrc").touch(mode=0o600)
-    (scratch / "npmrc").write_text(npm_settings(NPM_SETTINGS.read_text() if NPM_SETTINGS.exists() else ""))
-    mounts.append((f"{scratch}/npmrc", str(NPM_SETTINGS)))
+    (scratch / "npmrc").write_text(npm_settings(npm.read_text() if npm.exists() else ""))
+    mounts.append((f"{scratch}/npmrc", str(npm)))
     return [part for source, place in mounts for part in ("--volume", f"{source}:{place}:ro")]
 
 

@@ -290,8 +290,11 @@ MISUSES = {
         "is no quantity above zero",
     ),
     "names of a plan": (["cache", "plan", "-f", CACHE, "--nodes", "2", "-o", "name"], "a plan has no names"),
-    "a mirror nowhere": (["cache", "mirror", "-f", CACHE, "--to", ""], "--to : write HOST[:PORT][/PREFIX]"),
-    "a mirror with a scheme": (["cache", "mirror", "-f", CACHE, "--to", "https://r.example/x"], "without http://"),
+    "a mirror nowhere": (
+        ["cache", "mirror", "-f", CACHE, "--to", ""],
+        "--to : must be where images lie: host[:port][/prefix]",
+    ),
+    "a mirror with a scheme": (["cache", "mirror", "-f", CACHE, "--to", "https://r.example/x"], "without https://"),
     "times of a log without any": (["logs", "-d", "x", "--since", "5m"], "--of and --since are of runs on a cluster"),
     "a run of two places": (["stop", "-d", "x", "-n", "team"], "--namespace is of a run on the cluster, and --output"),
     "a shell in a sandbox without a name": (["attach", ""], "SANDBOX is ''"),

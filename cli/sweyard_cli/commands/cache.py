@@ -32,7 +32,6 @@ InsecureOption = Annotated[
 ]
 
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
-_REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
@@ -138,7 +137,8 @@ def mirror(
     from sweyard_cli.cache.registry_client import RegistryClient
     from sweyard_operator.cache_agent.image_names import registry_host
 
-    copies = plan_copies(_wanted(file, namespace).images, checked_registry(to))
+    prefix = to.rstrip("/")
+    copies = plan_copies(_wanted(file, namespace).images, prefix)
 
     def tell(done: Mirrored) -> None:
         typer.echo(f"{done.outcome}: {done.image}{f': {done.message}' if done.message else ''}")
@@ -152,16 +152,9 @@ def mirror(
     failed = [done for done in found if done.outcome is Outcome.FAILED]
     typer.echo("put this into `images` of the run or into the ImageCache's spec:\nmirrors:")
     for host in sorted({registry_host(image) for image in copies}):
-        typer.echo(f"  - {{registry: {host}, mirror: {checked_registry(to)}}}")
+        typer.echo(f"  - {{registry: {host}, mirror: {prefix}}}")
     if failed:
         raise UserError(f"{len(failed)} of {len(found)} images were not copied; the same command goes on with them")
-
-
-def checked_registry(to: str) -> str:
-    """As names of images begin with it. Raises UserError."""
-    if not _REGISTRY.fullmatch(to.rstrip("/")):
-        raise UserError(f"--to {to}: write HOST[:PORT][/PREFIX], without http:// and in small letters below the host")
-    return to.rstrip("/")
 
 
 def _logins() -> "DockerLogins":

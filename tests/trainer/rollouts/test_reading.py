@@ -15,6 +15,7 @@ from sweyard_trainer.rollouts.reading import (
     read_attempts,
     read_columns,
     read_row,
+    typed_damage,
 )
 from sweyard_trainer.rollouts.sealed import seal
 from sweyard_trainer.trajectory import Trajectory
@@ -92,3 +93,9 @@ LABELS = {"3/cachetools-1/0": "step-000003", "eval-step-3-held/t/0": "eval-step-
 def test_an_attempt_s_id_says_which_file_it_is_in(attempt_id: str, label: str) -> None:
     assert label_of_attempt(attempt_id) == label
     assert step_of(label) == (int(attempt_id.partition("/")[0]) if label.startswith("step") else None)
+
+
+@pytest.mark.parametrize("error", [PermissionError("denied"), FileNotFoundError("gone")])
+def test_a_file_that_may_not_be_read_is_not_told_to_be_damaged(error: OSError) -> None:
+    with pytest.raises(type(error)), typed_damage("step-1.parquet"):
+        raise error

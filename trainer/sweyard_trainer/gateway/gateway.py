@@ -96,8 +96,8 @@ class Gateway:
         """From now on sample from those of `engines` that confirm `version`; their names. EngineError if none does.
 
         Calls under way at engines that are not among them any more end with EngineError, unless their names are in
-        `ending`. `lineage` goes into the prefix
-        cache's salt: after a restart from a checkpoint a version is trained anew. Raises EngineUnfitError.
+        `ending`. `lineage` goes into the prefix cache's salt: after a restart from a checkpoint a version is trained
+        anew. Raises EngineUnfitError.
         """
         confirmed = await confirming(engines, version, self._checked)
         self._engines = self._engines.succeeded_by(version, f"weights-{lineage}-{version}", confirmed, ending)

@@ -158,10 +158,11 @@ def _read_row_group(path: Path | str, file: pq.ParquetFile, number: int, columns
 
 @contextmanager
 def typed_damage(path: Path | str) -> Iterator[None]:
-    """Whatever Arrow, and reading what it gives, make of content that is not what was written."""
+    """Whatever Arrow, and reading what it gives, make of content that is not what was written; not of files that are
+    gone, or may not be read."""
     try:
         yield
-    except (SweyardError, FileNotFoundError):
+    except (SweyardError, FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, EOFError) as error:
         raise RolloutFormatError(
