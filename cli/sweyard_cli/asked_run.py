@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweyard_api.constants import RUN_FILE
 from sweyard_api.phases import phased
 from sweyard_api.problem import InvalidSpecError
@@ -32,11 +30,14 @@ class AskedRun:
     told: tuple[str, ...]
     """What was changed by the environment."""
 
-    def written(self, output: Path) -> Path:
-        """A file that holds it: the one that it was read from, or one in `output`."""
-        if not self.is_changed:
-            return self.file
-        return write_document(self.document, output)
+    @property
+    def handed_over(self) -> dict[str, Any] | None:
+        """What a trainer must be given; None where it can read `file` itself."""
+        return self.document if self.is_changed else None
+
+    def kept(self, output: Path) -> Path:
+        """A file that holds it once it is the run of `output`: the one that it was read from, or the trainer's copy."""
+        return output / RUN_FILE if self.is_changed else self.file
 
 
 def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Mapping[str, str]) -> AskedRun:
@@ -53,11 +54,3 @@ def ask(document: dict[str, Any], file: Path, phase: str | None, environment: Ma
         raise UserError("\n".join(f"{file}: {problem}{changes}" for problem in problems))
     output = run_directory(found.output, "OUTPUT_DIR") if found.output else RUNS / name
     return AskedRun(asked, file, asked != document, output, found.told)
-
-
-def write_document(document: Mapping[str, Any], output: Path) -> Path:
-    """The run as a file, beside what it makes."""
-    output.mkdir(parents=True, exist_ok=True)
-    file = output / RUN_FILE
-    file.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
-    return file

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from sweyard_api.yaml_text import load_document
 from sweyard_cli.asked_run import ask
 from sweyard_cli.errors import UserError
 
@@ -24,16 +23,17 @@ def document(preset: str) -> dict[str, Any]:
 def test_a_file_that_nothing_changes_is_run_as_it_is(tmp_path: Path) -> None:
     asked = ask(document("deepswe-32b"), FILE, None, {"MODEL": "other"})
     assert asked.document == document("deepswe-32b")
-    assert (asked.written(tmp_path), asked.output, asked.told) == (FILE, Path("runs/recipe"), ())
-    assert list(tmp_path.iterdir()) == []
+    assert (asked.kept(tmp_path), asked.output, asked.told) == (FILE, Path("runs/recipe"), ())
+    assert asked.handed_over is None
 
 
-def test_a_phase_is_a_run_of_its_own_that_its_directory_describes(tmp_path: Path) -> None:
+def test_a_phase_is_a_run_of_its_own_that_the_trainer_keeps(tmp_path: Path) -> None:
     asked = ask(document("qwen3-8b-minimal"), FILE, "few", {})
     assert asked.output == Path("runs/recipe-few")
-    kept = load_document(asked.written(tmp_path / "out").read_text())
-    assert kept == asked.document
-    assert (kept["metadata"]["name"], kept["spec"]["tasks"]["train"]["limit"]) == ("recipe-few", 8)
+    assert asked.kept(tmp_path) == tmp_path / "trainingrun.yaml"
+    given = asked.handed_over
+    assert given is not None
+    assert (given["metadata"]["name"], given["spec"]["tasks"]["train"]["limit"]) == ("recipe-few", 8)
 
 
 def test_variables_are_told_and_name_the_directory() -> None:

@@ -133,6 +133,17 @@ def test_attempts_are_exported_as_chats(make_run: MakeRun, sweyard: Sweyard, tmp
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("asked", [["metrics"], ["", "--step", "7"]], ids=["no run", "no such step"])
+def test_an_export_that_is_refused_leaves_the_file_that_is_there(
+    make_run: MakeRun, sweyard: Sweyard, tmp_path: Path, asked: list[str]
+) -> None:
+    file = tmp_path / "chats.jsonl"
+    file.write_text("an earlier export\n")
+    run = make_run(attempts=STEPS)
+    assert sweyard("rollouts", "export", run / asked[0], file, *asked[1:]).exit_code == 2
+    assert file.read_text() == "an earlier export\n"
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "an outcome that is none": (["list", "RUN", "--outcome", "sovled"], "--outcome sovled: there is none of this name"),
     "a reward that is no number": (["list", "RUN", "--reward", "high"], "--reward high: give a number"),

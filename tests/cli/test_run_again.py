@@ -78,3 +78,28 @@ def test_a_run_is_gone_on_with_by_its_directory_alone(
     assert (without.exit_code, f"--output {directory}" in without.stderr) == (2, True)
     run_file.rename(directory / "trainingrun.yaml")
     assert "already finished" in sweyard("resume", "--output", directory).stdout
+
+
+CHANGED = {
+    "an evaluation": (["eval", "--attempts", "4"], {}),
+    "variables": (["run"], {"NUM_ROLLOUTS": "7"}),
+}
+
+
+@pytest.mark.parametrize(("command", "variables"), CHANGED.values(), ids=CHANGED)
+def test_a_directory_of_another_run_keeps_the_file_by_which_that_goes_on(
+    sweyard: Callable[..., Any],
+    make_run: Callable[..., Path],
+    run_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    variables: dict[str, str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+        run_file.write_text(json.dumps(document_of(run_file, preset="qwen3-coder-30b-django")))
+    directory = make_run(progress={"phase": "rl", "step": 1})
+    (directory / "trainingrun.yaml").write_text("that of the run")
+    result = sweyard(*command, "-f", run_file, "--output", directory)
+    assert (result.exit_code, "holds a run with another config" in " ".join(result.stdout.split())) == (2, True)
+    assert (directory / "trainingrun.yaml").read_text() == "that of the run"

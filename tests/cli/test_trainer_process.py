@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from sweyard_api.program import program
+from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.run import run_locally
@@ -312,6 +313,15 @@ def test_the_command_of_the_trainer_names_file_and_directory() -> None:
         *("-m", "sweyard_trainer.local", "-f", "a.yaml", "--output", "out"),
         *("--datasets", "sets", "--allow-unisolated"),
     ]
+    assert "/dev/stdin" in trainer_command(None, Path("out"), [], allow_unisolated=False)
+
+
+def test_a_run_that_is_in_no_file_is_the_trainers_standard_input(tmp_path: Path) -> None:
+    script = "import pathlib; print(pathlib.Path('/dev/stdin').read_text())"
+    document = {"metadata": {"name": "t\u00efny"}, "spec": {"steps": 3}}
+    process = TrainerProcess([sys.executable, "-c", script], tmp_path, document)
+    assert process.exit_code == 0
+    assert load_document(process.log.read_text()) == document
 
 
 def test_the_real_trainer_takes_our_command_and_its_refusal_is_told(

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from sweyard_api.constants import RUN_FILE
 from sweyard_api.program import call
 from sweyard_api.validate import validate_document
-from sweyard_cli.asked_run import RUNS, write_document
+from sweyard_cli.asked_run import RUNS
 from sweyard_cli.commands.export import ADAPTER_CONFIG, choose_weights, write_weights
 from sweyard_cli.console import make_console
 from sweyard_cli.documents import read_run
@@ -87,12 +88,10 @@ def evaluate(
         console.print(f"already finished: {output} holds this evaluation and its figures", markup=False)
         show_ending(output, console, after)
         return
-    written = write_document(document, output)
-    process = TrainerProcess(
-        trainer_command(written, output, datasets or [], allow_unisolated=allow_unisolated), output
-    )
+    command = trainer_command(None, output, datasets or [], allow_unisolated=allow_unisolated)
+    process = TrainerProcess(command, output, document)
     console.print(f"output in {output}, log in {process.log}", markup=False)
-    code = run_locally(process, str(document["metadata"]["name"]), written, output, console, after)
+    code = run_locally(process, str(document["metadata"]["name"]), output / RUN_FILE, output, console, after)
     if not code:
         console.print(f"{'':<8}{output / 'predictions'}   # as SWE-bench's harness reads them", markup=False)
     raise typer.Exit(code)

@@ -14,6 +14,7 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.given_path import given_path
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 from sweyard_cli.output import Format, OutputOption, print_for_machines
+from sweyard_cli.whole_file import whole_file
 
 if TYPE_CHECKING:
     from sweyard_cli.rollouts.selection import Selection
@@ -106,7 +107,7 @@ def export(
     from sweyard_cli.rollouts.selection import select
 
     count = 0
-    with told_in_a_sentence(), file.open("w", encoding="utf-8") as lines:
+    with told_in_a_sentence(), whole_file(file) as lines:
         for row in select(directory, _selection(outcome, reward, task, step, min_tokens), EXPORTED):
             if row["transcript"]:
                 messages = row.pop("transcript")

@@ -72,11 +72,11 @@ def run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: bool
 
     console, document = make_console(), asked.document
     if is_finished(document, output):
-        show_finished(asked.written(output), output, console)
+        show_finished(asked.kept(output), output, console)
         return 0
-    file = asked.written(output)
-    command = trainer_command(file, output, datasets, allow_unisolated=allow_unisolated)
-    process = TrainerProcess(command, output)
+    file, given = asked.kept(output), asked.handed_over
+    command = trainer_command(None if given else file, output, datasets, allow_unisolated=allow_unisolated)
+    process = TrainerProcess(command, output, given)
     if not watch:
         console.print(f"started as process {process.popen.pid}; to follow it: {call('watch', '--output', output)}")
         return 0

@@ -4,16 +4,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import FrameType
+from typing import IO, Any
+
+import yaml
 
 from sweyard_cli.local.lock import lock
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 from sweyard_cli.results.files import read_json
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STANDARD_INPUT = Path("/dev/stdin")
 PROGRESS_FILE = "progress.json"
 STOPPED_CODES = (143, -signal.SIGTERM)
 """With a checkpoint taken, or before there was anything to keep."""
@@ -22,18 +27,18 @@ STOPPED_CODES = (143, -signal.SIGTERM)
 class TrainerProcess:
     """A trainer in a session of its own, so that the terminal's signals reach it through us alone, and once."""
 
-    def __init__(self, command: Sequence[str], output: Path) -> None:
-        """Raises UserError if another process is at work in `output`."""
+    def __init__(self, command: Sequence[str], output: Path, document: Mapping[str, Any] | None = None) -> None:
+        """`document` is its standard input. Raises UserError if another process is at work in `output`."""
         output.mkdir(parents=True, exist_ok=True)
         self.log = output / LOG_FILE
         self._progress = output / PROGRESS_FILE
-        with lock(output) as held, self.log.open("ab") as log:
+        with lock(output) as held, self.log.open("ab") as log, _opened(document) as given:
             self._log_begin = log.tell()
             self.report_before = modified_at(self._progress)
             """When an earlier life last wrote its progress, in nanoseconds; 0 if none did."""
             self.popen = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -83,6 +88,16 @@ class TrainerProcess:
         return tail(self.log, self._log_begin)
 
 
+@contextmanager
+def _opened(document: Mapping[str, Any] | None) -> Iterator[IO[bytes]]:
+    """To be read by a child. In no file of the run's directory, which may turn out to be another run's."""
+    with TemporaryFile() as given:
+        if document is not None:
+            given.write(yaml.safe_dump(dict(document), sort_keys=False).encode())
+            given.seek(0)
+        yield given
+
+
 def modified_at(path: Path) -> int:
     """Nanoseconds; 0 if there is no such file."""
     return path.stat().st_mtime_ns if path.exists() else 0
@@ -93,9 +108,17 @@ def is_full(directory: Path) -> bool:
     return os.statvfs(directory).f_bavail == 0
 
 
-def trainer_command(file: Path, output: Path, datasets: Sequence[Path], *, allow_unisolated: bool) -> list[str]:
-    """Command line of the trainer."""
-    command = [sys.executable, "-m", "sweyard_trainer.local", "-f", str(file), "--output", str(output)]
+def trainer_command(file: Path | None, output: Path, datasets: Sequence[Path], *, allow_unisolated: bool) -> list[str]:
+    """Command line of the trainer; without a file it reads its run from its standard input."""
+    command = [
+        sys.executable,
+        "-m",
+        "sweyard_trainer.local",
+        "-f",
+        str(file or STANDARD_INPUT),
+        "--output",
+        str(output),
+    ]
     for dataset in datasets:
         command += ["--datasets", str(dataset)]
     return command + (["--allow-unisolated"] if allow_unisolated else [])

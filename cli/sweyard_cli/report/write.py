@@ -7,6 +7,7 @@ from sweyard_cli.report.curve import draw_curve
 from sweyard_cli.report.markdown import render_markdown
 from sweyard_cli.report.page import render_page
 from sweyard_cli.results.run_results import RunResults, read_results
+from sweyard_cli.whole_file import whole_file
 
 REPORT_FILE = "report.html"
 CURVE_FILE = "curve.png"
@@ -25,8 +26,8 @@ def write_report(directory: Path, page: Path | None = None, curve: Path | None =
         text = render_markdown(results, os.path.relpath(curve, page.parent))
     else:
         text = render_page(results)
-    # A model may emit half of a surrogate pair, which UTF-8 cannot carry.
-    page.write_text(text, encoding="utf-8", errors="replace")
+    with whole_file(page) as file:
+        file.write(text)
     draw_curve(results, curve)
     return results
 
