@@ -150,6 +150,15 @@ def test_attempts_that_earned_enough_are_taken_token_by_token(
     assert all(np.array_equal(own.loss_mask, s.loss_mask) for own, s in zip(recorded.segments, expected, strict=True))
 
 
+def test_a_run_that_earned_too_little_says_which_field_asks_for_more(
+    tmp_path: Path, make_run: Callable[..., Path], renderer: ChatRenderer
+) -> None:
+    run, recorded = make_run(TEXTS, [0.0, 0.5]), Recorded()
+    take_rollouts(recorded, run, model_of(tmp_path, TEXTS), renderer, min_reward=1.0, max_tokens=None)
+    with pytest.raises(DemonstrationFileError, match=r"2 attempts earned less than sft\.minReward: lower it"):
+        recorded.checked()
+
+
 def test_with_another_tokenizer_the_transcripts_are_tokenised_anew(
     tmp_path: Path, make_run: Callable[..., Path], renderer: ChatRenderer
 ) -> None:

@@ -21,6 +21,8 @@ class Recorded:
     segments: list[Segment] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """`FILE row N WHY`."""
+    left_out: int = 0
+    """Attempts that earned too little."""
 
     def take(self, place: str, rows: Iterable[Any], learn: Callable[[Any], Sequence[Segment]]) -> None:
         """Rows of one file, numbered from 1; `learn` raises UnmaskableError."""
@@ -38,7 +40,8 @@ class Recorded:
             logger.warning("trajectories: %d refused, %d taken", len(self.refused), len(self.segments))
         if not self.segments:
             first = f"; the first of {len(self.refused)} refused: {self.refused[0]}" if self.refused else ""
-            raise DemonstrationFileError(f"there is no trajectory to learn from{first}")
+            poor = f"; {self.left_out} attempts earned less than sft.minReward: lower it" if self.left_out else ""
+            raise DemonstrationFileError(f"there is no trajectory to learn from{first}{poor}")
         return self.segments
 
 

@@ -38,7 +38,10 @@ def take_rollouts(
         logger.warning("%s was sampled with another tokenizer: its transcripts are tokenised anew", run)
 
     def learn(attempt: Trajectory) -> Sequence[Segment]:
-        if attempt.outcome.is_infrastructure or attempt.reward < min_reward:
+        if attempt.outcome.is_infrastructure:
+            return []
+        if attempt.reward < min_reward:
+            recorded.left_out += 1
             return []
         if not as_sampled:
             return [chat_segment(chat_messages({"messages": attempt.transcript}), renderer, max_tokens)]
