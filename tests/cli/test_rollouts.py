@@ -125,12 +125,23 @@ def test_attempts_are_exported_as_chats(make_run: MakeRun, sweyard: Sweyard, tmp
     file = tmp_path / "chats.jsonl"
     silent = attempt("t", "solved", label="2", transcript=[])
     run = make_run(attempts={**STEPS, "step-000002": [silent]})
-    assert sweyard("rollouts", "export", run, file, "--outcome", "solved").stdout == f"{file}: 2 attempts\n"
+    command = ("rollouts", "export", run, file, "--outcome", "solved", "--held-out")
+    assert sweyard(*command).stdout == f"{file}: 2 attempts\n"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert rows[1] == {
         "messages": [{"role": "user", "content": "fix it"}, {"role": "assistant", "content": "as solved"}],
         "attempt_id": GAUGE_0, "task_id": "gauge-1", "outcome": "solved", "reward": 1.0,
     }  # fmt: skip
+
+
+def test_what_is_exported_to_be_learned_from_holds_no_attempt_at_a_held_out_task(
+    make_run: MakeRun, sweyard: Sweyard, tmp_path: Path
+) -> None:
+    file = tmp_path / "chats.jsonl"
+    told = sweyard("rollouts", "export", make_run(attempts=STEPS), file).stdout
+    exported = [json.loads(line)["attempt_id"] for line in file.read_text().splitlines()]
+    assert exported == [GAUGE_0, GAUGE_1, OTHER, LATE]
+    assert told == f"{file}: 4 attempts of training steps\n"
 
 
 @pytest.mark.parametrize("asked", [["metrics"], ["", "--step", "7"]], ids=["no run", "no such step"])

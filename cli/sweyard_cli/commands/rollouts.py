@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,18 +103,22 @@ def export(
     task: TaskPattern = None,
     step: Step = None,
     min_tokens: MinTokens = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Evaluations' attempts, too: not to learn from, or they measure nothing.")
+    ] = False,
 ) -> None:
-    """Write attempts as chats, {"messages": [{"role", "content"}]}, as warmup.dataset and other trainers take them."""
+    """Write attempts as chats, {"messages": [{"role", "content"}]}, as sft.datasets and other trainers take them."""
     from sweyard_cli.rollouts.selection import select
 
+    selection = replace(_selection(outcome, reward, task, step, min_tokens), held_out=held_out)
     count = 0
     with told_in_a_sentence(), whole_file(file) as lines:
-        for row in select(directory, _selection(outcome, reward, task, step, min_tokens), EXPORTED):
+        for row in select(directory, selection, EXPORTED):
             if row["transcript"]:
                 messages = row.pop("transcript")
                 lines.write(json.dumps({"messages": messages, **row}) + "\n")
                 count += 1
-    typer.echo(f"{file}: {count} attempts")
+    typer.echo(f"{file}: {count} attempts{'' if held_out else ' of training steps'}")
 
 
 @app.command(cls=FlagCommand, epilog="Example: sweyard rollouts replay runs/tiny --step 3")

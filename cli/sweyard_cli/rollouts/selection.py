@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sweyard_cli.errors import UserError
 from sweyard_trainer.rollouts.codec import decode_plain
-from sweyard_trainer.rollouts.files import ROLLOUTS, find_files, step_label
+from sweyard_trainer.rollouts.files import EVALUATION_PREFIX, ROLLOUTS, find_files, step_label
 from sweyard_trainer.rollouts.reading import read_columns
 from sweyard_trainer.rollouts.surrogates import unescape
 
@@ -54,6 +54,8 @@ class Selection:
     step: int | None = None
     min_tokens: int | None = None
     """Sampled ones."""
+    held_out: bool = True
+    """Those at held-out tasks, too."""
 
     @property
     def columns(self) -> list[str]:
@@ -98,6 +100,8 @@ def select(directory: Path, selection: Selection, columns: Sequence[str]) -> Ite
 
 def _files(directory: Path, selection: Selection) -> dict[str, Path]:
     files = rollout_files(directory)
+    if not selection.held_out:
+        files = {label: path for label, path in files.items() if not label.startswith(EVALUATION_PREFIX)}
     if selection.step is None:
         return files
     label = step_label(selection.step)
