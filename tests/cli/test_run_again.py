@@ -1,14 +1,17 @@
 """`sweyard run` on the directory of a run that has ended."""
 
+import fcntl
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sweyard_cli.errors import UserError
 from sweyard_cli.local.finished import free_neighbour, is_finished
-from sweyard_cli.local.lock import lock
+from sweyard_cli.local.lock import LOCK_FILE, is_locked, lock
 
 
 def test_a_finished_run_is_told_with_its_figures_and_starts_nothing(
@@ -46,6 +49,18 @@ def test_a_run_that_a_process_still_ends_is_not_finished(make_run: Callable[...,
     directory = make_run()
     with lock(directory):
         assert not is_finished(document_of(run_file), directory)
+
+
+def test_who_looks_keeps_no_run_from_beginning(tmp_path: Path) -> None:
+    lock(tmp_path).close()
+    looking = (tmp_path / LOCK_FILE).open("rb")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    threading.Timer(0.05, looking.close).start()
+    with lock(tmp_path):
+        assert is_locked(tmp_path)
+        with pytest.raises(UserError, match="another process is at work"):
+            lock(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_a_directory_that_is_not_there_holds_no_finished_run(tmp_path: Path, run_file: Path) -> None:

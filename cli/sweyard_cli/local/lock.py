@@ -15,13 +15,15 @@ LOCK_FILE = "run.lock"
 
 def lock(output: Path) -> IO[bytes]:
     """Held until the file, and the copies that children got of it, are closed. Raises UserError if it is held."""
-    file = (output / LOCK_FILE).open("ab")
-    if not _acquire(file):
-        file.close()
-        raise UserError(
-            f"{output}: another process is at work on this run; look at it with `{call('watch', '--output', output)}`"
-        )
-    return file
+    file = (output / LOCK_FILE).open("a+b")  # over NFS only who may read may share
+    while not _acquire(file, fcntl.LOCK_EX):
+        if not _acquire(file, fcntl.LOCK_SH):
+            file.close()
+            raise UserError(
+                f"{output}: another process is at work on this run; "
+                f"look at it with `{call('watch', '--output', output)}`"
+            )
+    return file  # who shared it only looked, for a moment
 
 
 def is_locked(output: Path) -> bool | None:
@@ -33,7 +35,7 @@ def is_locked(output: Path) -> bool | None:
         return not _acquire(file, fcntl.LOCK_SH)
 
 
-def _acquire(file: IO[bytes], kind: int = fcntl.LOCK_EX) -> bool:
+def _acquire(file: IO[bytes], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
