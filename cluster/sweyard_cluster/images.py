@@ -7,6 +7,7 @@ from pathlib import Path
 from .debian import make_root_archive
 from .errors import ClusterError
 from .image_builders import Build, Builder
+from .locking import exclusive
 from .paths import Cache
 from .terminal import Progress
 
@@ -96,12 +97,13 @@ def base_argument(recipe: ImageRecipe, cache: Cache, builder: Builder, progress:
 
 
 def provide_debian(cache: Cache, builder: Builder, progress: Progress) -> None:
-    """An image of Debian by debootstrap, made once."""
-    if builder.size_bytes(image_tag(DEBIAN)):
-        return
+    """An image of Debian by debootstrap, made once, whoever else wants it now."""
     context = cache.root / "debian"
-    make_root_archive(context / "root.tar", progress)
-    dockerfile = context / "Dockerfile"
-    dockerfile.write_text('FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n')
-    with progress.step("image debian"):
-        builder.build(Build(image_tag(DEBIAN), dockerfile, context, {}), progress)
+    with exclusive(context / ".lock", lambda: progress.await_turn("who makes the Debian base system")):
+        if builder.size_bytes(image_tag(DEBIAN)):
+            return
+        make_root_archive(context / "root.tar", progress)
+        dockerfile = context / "Dockerfile"
+        dockerfile.write_text('FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n')
+        with progress.step("image debian"):
+            builder.build(Build(image_tag(DEBIAN), dockerfile, context, {}), progress)

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from sweyard_cluster.debian import host_mirror, mirror_of
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.image_builders import PUBLIC_BASE, Build, docker_can_build, npm_settings, parse_size, pip_settings
-from sweyard_cluster.images import IMAGES, build_images, build_order, small_images
+from sweyard_cluster.images import IMAGES, build_images, build_order, provide_debian, small_images
 from sweyard_cluster.loading import name_in_cluster, sources
 from sweyard_cluster.paths import Cache
 from sweyard_cluster.terminal import Progress
@@ -40,6 +42,26 @@ class RecordingBuilder:
 def test_images_are_built_after_their_bases() -> None:
     assert build_order(["trainer", "operator"]) == ["base", "trainer", "python", "operator"]
     assert sorted(build_order(IMAGES)) == sorted(IMAGES)
+
+
+SLOW_DEBOOTSTRAP = """#!/bin/sh
+mkdir -p "$3" && : > "$3/$$" && sleep 0.3 && test -e "$3/$$"
+"""
+"""That fails if another one has cleared its directory."""
+
+
+def test_who_wants_the_base_system_while_another_makes_it_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "debootstrap"
+    program.parent.mkdir()
+    program.write_text(SLOW_DEBOOTSTRAP)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+    builder, progress = RecordingBuilder(has_registry=False), Progress(io.StringIO())
+    with ThreadPoolExecutor(2) as makers:
+        list(makers.map(lambda _: provide_debian(Cache(tmp_path / "cache"), builder, progress), range(2)))
+    assert [build.tag for build in builder.builds] == ["localhost/sweyard/debian:dev"]
 
 
 def test_unknown_image_is_named() -> None:
