@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -18,9 +19,11 @@ pytestmark = pytest.mark.browser
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"> \x1b[2J \u202eevil"
 READ = f"attempt?id={'step-1/t1/0'.replace('/', '%2F')}"
+LONG_NAME = "an_ablation_whose_name_has_no_place_where_a_line_could_be_broken"
 VIEWS = {
     "#/runs": "tbody tr",
     "#/runs/_/run": "figure.chart svg path",
+    f"#/runs/_/{LONG_NAME}": "figure.chart svg path",
     "#/runs/_/run/attempts": ".sizer .row",
     f"#/runs/_/run/{READ}": ".turn.reply",
     f"#/runs/_/run/{READ}&with=step-1%2Ft1%2F1": ".columns.two .turn",
@@ -35,11 +38,16 @@ MANY_RULES = 20
 
 @pytest.fixture
 def run(make_run: Callable[..., Path], tmp_path: Path) -> Path:
-    """With one beside it that is damaged, and told in a sentence too long for any table."""
+    """With one beside it that is damaged, and told in a sentence too long for any table, and one of a long name."""
     (tmp_path / "damaged" / "metrics").mkdir(parents=True)
     (tmp_path / "damaged" / "progress.json").write_text("[]")
     rows = [attempt("t1", transcript=[{"role": "user", "content": NASTY}, {"role": "assistant", "content": NASTY}])]
-    return make_run(attempts={**ATTEMPTS, "step-000001": [*rows, attempt("t1", "unsolved", index=1)]})
+    reply = [{"role": "user", "content": "line\n" * 40}]
+    steps = {**ATTEMPTS, "step-000001": [*rows, attempt("t1", "unsolved", index=1, transcript=reply)]}
+    near_one = [{**row, "train/engine_ratio_mean": 1 + row["step"] / 1_000} for row in ROWS]
+    made = make_run(attempts=steps, rows=near_one)
+    shutil.copytree(made, tmp_path / LONG_NAME)
+    return made
 
 
 @pytest.fixture
@@ -115,6 +123,34 @@ async def test_a_step_that_ends_is_drawn_without_asking(page: Page, address: str
     with (run / "metrics" / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(step_row(len(ROWS), 0.875)) + "\n")
     await page.wait("[...document.querySelectorAll('.told b')].some((told) => told.textContent === '0.875')")
+
+
+async def test_no_two_marks_of_an_axis_read_alike(page: Page, address: str) -> None:
+    await show(page, address, "#/runs/_/run")
+    marks = "[...each.querySelectorAll('text[x=\"40\"]')].map((mark) => mark.textContent)"
+    axes = await page.ask(f"[...document.querySelectorAll('.chart')].map((each) => {marks})")
+    assert ["1.001", "1.0015", "1.002"] in axes
+    assert [axis for axis in axes if len(set(axis)) < len(axis)] == []
+
+
+async def test_a_run_that_cannot_be_read_is_named_with_the_reason_and_waits_for_nothing(
+    page: Page, address: str
+) -> None:
+    await page.open(f"{address}#/runs/_/damaged")
+    await page.wait("document.querySelector('.trouble')")
+    assert await page.ask("document.querySelector('h1').textContent") == "damaged"
+    assert not await page.ask("document.querySelector('.waiting')")
+    [complaint] = page.complaints  # the browser's own, of the status
+    assert "400" in complaint
+    page.complaints.clear()
+
+
+async def test_long_output_is_folded_and_opens(page: Page, address: str) -> None:
+    await show(page, address, f"#/runs/_/run/{READ}&with=step-1%2Ft1%2F1")
+    for told, is_folded in (("Show all", True), ("Show less", False), ("Show all", True)):
+        assert await page.ask("document.querySelector('.unfold').textContent") == told
+        assert await page.ask("Boolean(document.querySelector('.said.long'))") is is_folded
+        await page.ask("document.querySelector('.unfold').click()")
 
 
 async def test_keys_lead_everywhere(page: Page, address: str) -> None:

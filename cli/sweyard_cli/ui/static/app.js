@@ -65,6 +65,7 @@ async function refresh(topics) {
     if (view !== shown || error.name === "AbortError") return;
     const told = h("p", { class: "trouble", role: "alert" }, error.message);
     view.trouble?.remove();
+    view.element.querySelector(".waiting")?.remove();
     main.prepend((view.trouble = told));
   }
 }

@@ -78,7 +78,8 @@ function figure({ title, frame, format, drawn, values, at, percentAxis = false }
     const y = linear(frame.y0, frame.y1, HEIGHT - BOTTOM, TOP);
     scale = x;
     line = s("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
-    const axis = percentAxis || format === percent ? (value) => `${Number((value * 100).toPrecision(3))} %` : format;
+    const isPercent = percentAxis || format === percent;
+    const axis = (value) => (isPercent ? `${Number((value * 100).toPrecision(3))} %` : tickText(value, frame.unit));
     drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     put(
       drawing,
@@ -174,11 +175,18 @@ function frameOf(xs, ys, fromZero) {
     high += room;
   }
   const unit = niceUnit((high - low) / 2);
-  const y0 = Math.floor(low / unit + 1e-9) * unit;
-  const y1 = Math.ceil(high / unit - 1e-9) * unit;
+  const first = Math.floor(low / unit + 1e-9);
+  const last = Math.ceil(high / unit - 1e-9);
   const ticks = [];
-  for (let i = 0; y0 + i * unit <= y1 + unit / 1e6; i += 1) ticks.push(y0 + i * unit);
-  return { x0: xs.reduce((a, b) => Math.min(a, b)), x1: xs.reduce((a, b) => Math.max(a, b)), y0, y1, ticks };
+  for (let i = first; i <= last; i += 1) ticks.push(i * unit);
+  return { x0: xs.reduce((a, b) => Math.min(a, b)), x1: xs.reduce((a, b) => Math.max(a, b)), y0: first * unit, y1: last * unit, ticks, unit };
+}
+
+/** With the digits that tell it from the next one, `unit` away. */
+function tickText(value, unit) {
+  const size = Math.abs(value);
+  if (size !== 0 && (unit < 1e-5 || size >= 1e7)) return value.toExponential(1);
+  return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, 1 - Math.floor(Math.log10(unit))) });
 }
 
 function niceUnit(rough) {

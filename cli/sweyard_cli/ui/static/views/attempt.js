@@ -103,9 +103,20 @@ function turnOf(run, attempt, message, text) {
   const isLong = message.text.split("\n").length > LONG_LINES || message.text.length > 5000;
   const said = h("pre", {}, marked(message.text, text));
   const body = h("div", { class: isLong && !said.querySelector("mark") ? "said long" : "said" }, said);
-  const unfold = isLong ? h("button", { class: "quiet unfold", onclick: () => body.classList.toggle("long") }, "all or less") : null;
+  const unfold = isLong ? unfoldButton(body) : null;
   const label = message.kind === "reply" ? h("a", { href: attemptAddress(run, attempt.attempt_id, { turn: message.turn }), title: "A link to this turn" }, who) : who;
   return h("div", { class: `turn ${message.kind}`, "data-turn": message.kind === "reply" ? message.turn : null }, h("div", { class: "who" }, label), h("div", {}, body, unfold));
+}
+
+function unfoldButton(body) {
+  const tell = () => {
+    const isFolded = body.classList.contains("long");
+    button.textContent = isFolded ? "Show all" : "Show less";
+    button.setAttribute("aria-expanded", String(!isFolded));
+  };
+  const button = h("button", { class: "quiet unfold", onclick: () => { body.classList.toggle("long"); tell(); } });
+  tell();
+  return button;
 }
 
 function gradingOf(attempt, text) {

@@ -21,12 +21,14 @@ export function poolsView() {
 }
 
 function table(pools) {
-  const heads = [["Pool", ""], ["Sandboxes", "num"], ["Filled", "wide"], ["Ready", "num wide"], ["Claimed", "num"], ["Starting", "num wide"], ["Asked for", "num wide"], ["Health", ""]];
+  const heads = [["Pool", ""], ["Sandboxes", "num"], ["Filled", "wide"], ["Ready", "num wide"], ["Claimed", "num wide"], ["Starting", "num wide"], ["Asked for", "num wide"], ["Health", ""]];
   return h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads.map(([name, style]) => h("th", { scope: "col", class: style }, name)))), h("tbody", {}, pools.map((pool) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: `#/pools/${encodeURIComponent(pool.where)}/${encodeURIComponent(pool.name)}` }, pool.name), h("small", {}, pool.where)),
-      h("td", { class: "num" }, `${pool.replicas} / ${pool.cap}`), h("td", { class: "wide" }, fillOf(pool)), h("td", { class: "num wide" }, pool.ready), h("td", { class: "num" }, pool.claimed), h("td", { class: "num wide" }, pool.starting), h("td", { class: "num wide" }, pool.demand), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
+      h("td", { class: "num" }, `${many(pool.replicas)} / ${many(pool.cap)}`), h("td", { class: "wide" }, fillOf(pool)), [pool.ready, pool.claimed, pool.starting, pool.demand].map((value) => h("td", { class: "num wide" }, many(value))), h("td", {}, h("span", { class: `pill ${pool.health === "Healthy" ? "p-healthy" : "p-troubled"}` }, pool.health))))));
 }
+
+const many = (value) => value.toLocaleString("en");
 
 /** How full a pool is, and with what: the numbers beside it say the same. */
 function fillOf(pool) {

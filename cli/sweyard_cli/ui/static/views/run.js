@@ -10,7 +10,7 @@ const CHARTS = {
   Policy: [
     ["Entropy", [["", "train/entropy"]]],
     ["KL between engine and trainer", [["", "train/engine_kl"]]],
-    ["Ratio between engine and trainer", [["", "train/engine_ratio_mean"]]],
+    ["Ratio between engine and trainer", [["", "train/engine_ratio_mean"]], ratio],
     ["Clip fraction", [["", "train/clip_fraction"]], percent, true],
     ["Gradient norm", [["", "train/grad_norm"]], number, true],
     ["Loss", [["", "train/loss"]]],
@@ -26,15 +26,19 @@ const CHARTS = {
   ],
 };
 
+function ratio(value) {
+  return value === null ? "–" : value.toFixed(4); // next to 1, where what matters begins
+}
+
 const STAGES = { ImagesReady: "Images", SandboxesReady: "Sandboxes", InferenceReady: "Engines", TrainerReady: "Trainer" };
 
 export function runView({ parts: [where, name], parameters }) {
   const run = { where, name };
   const others = (parameters.compare ?? "").split(",").filter(Boolean).map((key) => ({ where: key.slice(0, key.indexOf("/")), name: key.slice(key.indexOf("/") + 1) }));
-  const head = h("header", { class: "head" });
+  const head = h("header", { class: "head" }, h("h1", {}, name));
   const facts = h("dl", { class: "facts" });
   const chosen = h("div", { class: "compare" });
-  const charts = h("div", {}, h("p", { class: "empty" }, "Reading the figures…"));
+  const charts = h("div", {}, h("p", { class: "empty waiting" }, "Reading the figures…"));
   const config = h("details", { class: "config" });
   let drawn = "";
 
