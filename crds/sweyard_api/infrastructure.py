@@ -327,6 +327,8 @@ class Storage(Model):
 
     claim_name: DottedName | None = None
     """An existing PersistentVolumeClaim; otherwise one is made."""
+    sub_path: DottedName | None = None
+    """The run's own folder of that claim, so that many runs can share it; name it like the run, as the page does."""
     size: PositiveQuantity = "10Gi"
     """Size of the claim that is made."""
     storage_class_name: Annotated[str, Field(max_length=253, pattern=DOTTED_NAME_OR_EMPTY_PATTERN)] | None = None
@@ -338,8 +340,14 @@ class Storage(Model):
         Rule(
             "claimName",
             "names an existing claim, so size, storageClassName and accessMode would do nothing: remove either",
-            lambda storage: storage.claim_name is None or storage.model_fields_set <= {"claim_name"},
+            lambda storage: storage.claim_name is None or storage.model_fields_set <= {"claim_name", "sub_path"},
             _unset_beside("claimName", "size", "storageClassName", "accessMode"),
+        ),
+        Rule(
+            "subPath",
+            "is a folder of a claim that runs share: name that in claimName, or remove subPath",
+            lambda storage: storage.sub_path is None or storage.claim_name is not None,
+            "!has(self.subPath) || has(self.claimName)",
         ),
     )
 

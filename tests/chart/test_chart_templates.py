@@ -195,6 +195,18 @@ def test_the_page_reads_alone_and_mounts_what_it_shows(render: Render) -> None:
     assert pod["volumes"][1]["persistentVolumeClaim"] == {"claimName": "c", "readOnly": True}
 
 
+def test_the_page_mounts_a_claim_that_runs_share_once(render: Render, helm: Callable[..., str]) -> None:
+    values = ("enabled=true", "tokenSecret=page", "claimName=shared")
+    asked = [part for value in values for part in ("--set", f"ui.{value}")]
+    pod = only(render(*asked), "Deployment", "sweyard-ui")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:3] == ["ui", "/runs", "--cluster"]
+    assert {"name": "runs", "mountPath": "/runs", "readOnly": True} in container["volumeMounts"]
+    assert pod["volumes"][1]["persistentVolumeClaim"] == {"claimName": "shared", "readOnly": True}
+    with pytest.raises(HelmError, match="exclude each other"):
+        helm("template", *RELEASE, *asked, "--set", "ui.runs[0].run=r", "--set", "ui.runs[0].claimName=c")
+
+
 def test_a_page_of_watched_namespaces_has_rights_in_those_alone(render: Render) -> None:
     manifests = render("--set", "ui.enabled=true", "--set", "ui.anyone=true", "--set", "watchNamespaces={a,b}")
     bound = [one for one in manifests if one["metadata"]["name"] == "sweyard-ui" and one["kind"] == "RoleBinding"]

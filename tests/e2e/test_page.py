@@ -29,12 +29,19 @@ CHECKOUT = Path(__file__).parents[2]
 CHART = str(CHECKOUT / "charts" / "sweyard")
 SECRET = "page-token"
 TOKEN = "token-of-this-test"
+CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "runs"},
+    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 WITHOUT_END: dict[str, Any] = {
     **SPEC,
     "steps": 1_000,
     "warmup": {"steps": 1, "batchSize": 8},
     "inference": {"engine": "transformers"},
     "images": {"cacheRef": "shared"},
+    "storage": {"claimName": "runs", "subPath": "r"},
     "tasks": {"train": {"dataset": "gauge", "split": "train"}},
 }
 """So that there are sandboxes as long as one looks."""
@@ -91,17 +98,17 @@ def upgrade(
 def page(
     installation: Installation, commands: Commands, furnished_once: str, upgrade: Callable[[Mapping[str, Any]], None]
 ) -> Iterator[Page]:
-    """Beside a run `r` that has ended a step, with its volume."""
-    installation.apply_run(furnished_once, WITHOUT_END)
+    """Up before the run `r`, which has ended a step in a folder of the claim that the page shows."""
+    installation.kubectl("-n", furnished_once, "apply", "-f", "-", input_text=json.dumps(CLAIM))
     installation.kubectl("-n", furnished_once, "create", "secret", "generic", SECRET, f"--from-literal=token={TOKEN}")
+    upgrade({"enabled": True, "namespace": furnished_once, "tokenSecret": SECRET, "claimName": "runs"})
+    installation.apply_run(furnished_once, WITHOUT_END)
     installation.wait_for_step(furnished_once, 1, deadline_seconds=600)
-    runs = [{"run": "r", "claimName": "r"}]
-    upgrade({"enabled": True, "namespace": furnished_once, "tokenSecret": SECRET, "runs": runs})
     with forwarded(commands, furnished_once) as address:
         yield Page(address)
-    upgrade({"enabled": False, "runs": []})
-    installation.kubectl("-n", furnished_once, "delete", "secret", SECRET)
+    upgrade({"enabled": False, "claimName": ""})
     installation.clear(furnished_once)
+    installation.kubectl("-n", furnished_once, "delete", f"secret/{SECRET}", "persistentvolumeclaim/runs")
 
 
 @contextlib.contextmanager
@@ -156,7 +163,7 @@ def test_many_look_while_the_run_writes_and_a_spoiled_file_hides_nothing(
     with ThreadPoolExecutor(16) as clients:
         assert all(clients.map(page.get, [path for path in paths for _ in range(20)]))
     assert page.get(f"{run}/attempts")["unread"] == []
-    installation.write_volume(furnished_once, "r", "rollouts/step-999999.parquet", "spoiled")
+    installation.write_volume(furnished_once, "runs", "r/rollouts/step-999999.parquet", "spoiled")
     spoiled = page.until(f"{run}/attempts", lambda answer: answer["unread"])
     assert "step-999999.parquet is no rollout file" in spoiled["unread"][0]
     assert spoiled["of"] > 0

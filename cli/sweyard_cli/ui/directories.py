@@ -7,6 +7,8 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.ui.run_files import PROGRESS_FILE, RunFiles
 from sweyard_trainer.rollouts.files import ROLLOUTS
 
+_FILE_SYSTEMS_OWN = "lost+found"
+"""In the root of a volume, and closed to all but root."""
 _SIGNS = (PROGRESS_FILE, "metrics", ROLLOUTS)
 
 
@@ -30,7 +32,9 @@ class Directories:
     def _found(self) -> dict[str, Path]:
         if is_run(self._root):
             return {self._root.resolve().name: self._root}
-        return {path.name: path for path in sorted(self._root.iterdir()) if is_run(path)}
+        return {
+            path.name: path for path in sorted(self._root.iterdir()) if path.name != _FILE_SYSTEMS_OWN and is_run(path)
+        }
 
 
 def is_run(directory: Path) -> bool:

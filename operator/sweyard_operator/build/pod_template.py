@@ -187,7 +187,9 @@ def _build_mounts(
         {"name": "shared-memory", "mountPath": "/dev/shm"},
     ]
     if shape.mounts_storage:
+        folder = run.config.storage.sub_path
         mount: dict[str, Any] = {"name": "storage", "mountPath": STORAGE_MOUNT_PATH}
+        mount |= {"subPath": folder} if folder else {}
         mounts.append(mount if writes_storage else {**mount, "readOnly": True})
     if shape.mounts_datasets or datasets:
         mounts.extend(build_dataset_mounts(run))

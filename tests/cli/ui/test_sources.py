@@ -82,3 +82,9 @@ def test_an_answer_is_asked_for_again_once_it_is_old_and_a_failure_at_once() -> 
     assert (recent(), recent()) == ("first", "first")
     now[0] = 2.0
     assert recent() == "second"
+
+
+def test_what_a_file_system_keeps_in_the_root_of_a_volume_is_no_run(tmp_path: Path) -> None:
+    for name in ("lost+found", "tiny"):
+        (tmp_path / name / "metrics").mkdir(parents=True)
+    assert list(Directories(tmp_path).runs()) == ["tiny"]

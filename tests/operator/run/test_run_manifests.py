@@ -40,6 +40,20 @@ def test_engine_reads_the_volume_and_its_preparation_writes_it() -> None:
         assert mount.get("readOnly") is read_only
 
 
+@pytest.mark.parametrize(
+    ("storage", "folder"), [({"claimName": "shared", "subPath": "demo"}, "demo"), ({"claimName": "own"}, None)]
+)
+def test_each_container_sees_the_runs_own_folder_of_a_claim(storage: dict[str, str], folder: str | None) -> None:
+    mounts = [
+        (mount["name"], mount.get("subPath"))
+        for pod in pods_of(make_run(storage=storage), SETTINGS)
+        for container in (*pod["containers"], *pod["initContainers"])
+        for mount in container["volumeMounts"]
+    ]
+    assert {where for name, where in mounts if name == "storage"} == {folder}
+    assert {where for name, where in mounts if name != "storage"} == {None}
+
+
 def test_development_runs_the_nodes_interpreter_from_read_only_directories() -> None:
     for pod in pods_of(make_run(trainer={"image": "ignored:1"}), DEVELOPMENT):
         assert {"path": "/opt/venv", "type": "Directory"} in [volume.get("hostPath") for volume in pod["volumes"]]
