@@ -1,5 +1,6 @@
 """From nothing to a cluster and back: `up` brings about what is missing, `down` removes everything."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -85,7 +86,10 @@ class Parts:
 
 
 def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = False, gangs: bool = False) -> ClusterSpec:
-    """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only."""
+    """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only.
+
+    Of a new one that cannot be brought up nothing runs any more; its logs stay until `down`.
+    """
     check_request(name, nodes, fake_nodes)
     if nodes:
         host.require_root("a cluster with nodes")
@@ -100,7 +104,11 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
         spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs)
         write_spec(paths.spec, spec)
         tool.processes(paths).stop_strays()
-        bring_up(tool, spec)
+        with contextlib.ExitStack() as if_it_fails:
+            if existing is None:
+                if_it_fails.callback(take_down, tool.parts(spec))
+            bring_up(tool, spec)
+            if_it_fails.pop_all()
     return spec
 
 

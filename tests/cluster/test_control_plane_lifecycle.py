@@ -98,6 +98,21 @@ def test_killed_up_is_repeated_and_leaves_no_stray(
     assert list(processes.strays()) == []
 
 
+def test_nothing_runs_of_a_new_cluster_that_did_not_start(
+    command: Command, names: list[str], cluster_tool: Tool
+) -> None:
+    paths = cluster_tool.cache.cluster(names[0])
+    paths.logs.joinpath("audit.log").mkdir(parents=True)
+    arguments = ("up", "--control-plane-only", "--audit", "--name", names[0])
+    told = command(*arguments, succeed=False)
+    assert told.returncode == 1
+    assert f"the end of {paths.logs}/kube-apiserver.log" in told.stderr
+    assert paths.logs.joinpath("kube-apiserver.log").exists()
+    assert list(cluster_tool.processes(paths).strays()) == []
+    paths.logs.joinpath("audit.log").rmdir()
+    command(*arguments)
+
+
 def test_parallel_clusters_do_not_disturb_each_other(command: Command, names: list[str], cluster_tool: Tool) -> None:
     arguments = [sys.executable, "-m", "sweyard_cluster", "up", "--control-plane-only", "--name"]
     started = [subprocess.Popen([*arguments, name], cwd=CLUSTER_PACKAGE, stderr=subprocess.PIPE) for name in names]
