@@ -26,6 +26,8 @@ class TrainerJob:
     ended_at: datetime | None
     message: str
     """The Job controller's words on its end."""
+    is_suspended: bool
+    """Somebody set spec.suspend, which the operator never does."""
     num_live: int
     """Pods that the Job controller still counts as active or terminating."""
     warning: str | None
@@ -53,6 +55,7 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
         is_user_fault=verdict.get("reason") == "PodFailurePolicy",
         ended_at=parse_time(ended) if ended else None,
         message=str(verdict.get("message", "")),
+        is_suspended=bool(job["spec"].get("suspend")),
         num_live=int(status.get("active") or 0) + int(status.get("terminating") or 0),
         warning=warning,
     )

@@ -1,10 +1,16 @@
 """How many engines a run has: as its trainer asks, within the bounds of inference.scaling."""
 
 from sweyard_api.constants import engine_name
+from sweyard_api.infrastructure import Inference
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.restart_policy import Running
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.resources import STATEFUL_SETS
+
+
+def fewest_engines(inference: Inference) -> int:
+    """With which the trainer may start."""
+    return inference.scaling.min_replicas if inference.scaling is not None else inference.replicas
 
 
 def plan_engine_count(work: RunPass) -> int:

@@ -19,6 +19,8 @@ from sweyard_operator.plan.run_status import (
 from sweyard_operator.plan.ttl import expiry
 from sweyard_operator.resources import ROLLOUT_POOLS, TRAINING_RUNS
 
+_OF_A_RUN_THAT_WAITS = (ConditionType.ADMITTED, ConditionType.UNPLACED)
+
 
 def is_finished(snapshot: RunSnapshot) -> bool:
     """Whether the verdict is written; it is never taken back."""
@@ -29,16 +31,14 @@ def plan_verdict(snapshot: RunSnapshot, ended: Ended, ledger: Ledger, total_step
     """Write the verdict and nothing else: whatever dies afterwards, the run stays over."""
     verdict = ConditionType.SUCCEEDED if ended.is_success else ConditionType.FAILED
     others = [condition for condition in unfinished_conditions() if condition.type != verdict]
-    conditions = kept_conditions(
-        snapshot,
-        [
-            *others,
-            Condition(verdict, "True", ended.reason, ended.message),
-            Condition(ConditionType.TRAINER_READY, "False", ended.reason, ended.message),
-            Condition(ConditionType.PROGRESSING, "False", Reason.FINISHED, f"the run is over: {ended.message}"),
-            not_suspended(),
-        ],
-    )
+    changed = [
+        *others,
+        Condition(verdict, "True", ended.reason, ended.message),
+        Condition(ConditionType.TRAINER_READY, "False", ended.reason, ended.message),
+        Condition(ConditionType.PROGRESSING, "False", Reason.FINISHED, f"the run is over: {ended.message}"),
+        not_suspended(),
+    ]
+    conditions = [one for one in kept_conditions(snapshot, changed) if one.type not in _OF_A_RUN_THAT_WAITS]
     status = build_status(
         snapshot,
         phase=str(verdict),

@@ -7,6 +7,7 @@ from sweyard_api.constants import engine_name, gateway_name
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, RunContext
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.engine_count import fewest_engines
 from sweyard_operator.plan.pod_troubles import failed_create, summarize_troubles
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.stage import NOTHING_ATTEMPTED, Stage
@@ -46,7 +47,7 @@ def _serving(run: RunContext) -> Stage:
 
 def _engines_wait(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stage | None:
     inference, name = run.config.inference, engine_name(run.name)
-    wanted = inference.scaling.min_replicas if inference.scaling else inference.replicas
+    wanted = fewest_engines(inference)
     owner = snapshot.owned(STATEFUL_SETS, name)
     pods = [pod for pod in snapshot.pods_of(COMPONENT_ENGINE) if not pod.is_terminating]
     ready = sum(pod.is_ready for pod in pods)

@@ -21,7 +21,8 @@ class ConditionType(StrEnum):
     GPU_BUDGET_LOW = "GPUBudgetLow"
     """Present where there is a budget."""
     UNPLACED = "Unplaced"
-    """Present only while the run holds nothing, since its pods could not all be placed."""
+    """True while the run holds nothing, since its pods could not all be placed; False, since when that is so, while
+    something is refused that it may soon wait for; absent otherwise."""
 
 
 class Reason(StrEnum):
@@ -79,6 +80,7 @@ class Reason(StrEnum):
     EXITED = "Exited"
     EVENT = "NotStarted"
     FAILED_CREATE = "FailedCreate"
+    JOB_SUSPENDED = "JobSuspended"
     STARTUP_DEADLINE = "StartupDeadline"
     NO_REPORT = "NoReport"
 
@@ -106,11 +108,11 @@ MEMORY = (Reason.OUT_OF_MEMORY, Reason.ACCELERATOR_MEMORY)
 REFUSALS = frozenset(
     {
         *(Reason.QUOTA_EXCEEDED, Reason.FORBIDDEN, Reason.REFUSED, Reason.FAILED_CREATE),
-        *(Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING),
+        *(Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING, Reason.JOB_SUSPENDED),
     }
 )
-"""The API server says no to something that the run needs: quota, admission, rights, validation, a name that is taken, a
-kind that it does not know."""
+"""Somebody says no to something that the run needs: quota, admission, rights, validation, a name that is taken, a kind
+that is not known, a queue that the run is not in."""
 
 WARNINGS = frozenset(Reason) - {
     *(Reason.NOT_NEEDED, Reason.EXTERNAL, Reason.EMBEDDED, Reason.COLOCATED, Reason.READY, Reason.RUNNING),

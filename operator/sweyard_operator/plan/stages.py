@@ -68,13 +68,16 @@ def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
 
 
 def pool_unplaced_since(run: RunContext, snapshot: RunSnapshot) -> datetime | None:
-    """Since when the pool has not been ready, if that is since its pods have no place."""
+    """Since when the pool has been in trouble, if it is not ready since its pods have no place.
+
+    Not since when it has not been ready: it is not while it starts.
+    """
     if not run.has_pool or snapshot.rollout_pool is None:
         return None
-    ready = _condition(snapshot.rollout_pool, "Ready")
+    ready, degraded = (_condition(snapshot.rollout_pool, kind) for kind in ("Ready", "Degraded"))
     if ready.get("status") != "False" or ready.get("reason") not in _POOL_UNPLACED:
         return None
-    return parse_time(ready["lastTransitionTime"])
+    return parse_time(degraded["lastTransitionTime"]) if degraded.get("status") == "True" else None
 
 
 def _missing(kind: ConditionType, noun: str, name: str, *, is_shared: bool) -> Stage:

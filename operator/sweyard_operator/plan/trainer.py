@@ -32,6 +32,12 @@ def plan_trainer(
 
 
 def _running(run: RunContext, snapshot: RunSnapshot, job: TrainerJob) -> Stage:
+    if job.is_suspended:
+        message = (
+            f"Job {job.name} was suspended, not by this operator; where Kueue manages Jobs without a queue name, give "
+            "the run a queueName"
+        )
+        return Stage(_KIND, False, Reason.JOB_SUSPENDED, message)
     wanted = run.trainer_replicas
     pods = [pod for pod in snapshot.pods_of(COMPONENT_TRAINER) if pod.attempt == job.attempt]
     running = sum(pod.is_ready or pod.phase == "Succeeded" for pod in pods)

@@ -41,12 +41,13 @@ from sweyard_operator.plan.run_children import (
     plan_children,
     plan_forgetting,
 )
-from sweyard_operator.plan.run_config import is_suspended, read_config
+from sweyard_operator.plan.run_config import UnreadableConfigError, is_suspended, read_config
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.run_status import (
     build_status,
     find_last_failure,
     find_usage,
+    kept_conditions,
     not_suspended,
     recorded_ledger,
     transition_events,
@@ -55,7 +56,12 @@ from sweyard_operator.plan.run_status import (
 from sweyard_operator.plan.stages import plan_images, plan_sandboxes
 from sweyard_operator.plan.suspend import plan_suspended
 from sweyard_operator.plan.trainer import plan_trainer
-from sweyard_operator.plan.unplaced import plan_giving_up, plan_unplaced, seconds_to_placement_deadline
+from sweyard_operator.plan.unplaced import (
+    plan_giving_up,
+    plan_refused,
+    plan_unplaced,
+    seconds_to_placement_deadline,
+)
 from sweyard_operator.plan.waiting import POLL_SECONDS, recorded_failures
 from sweyard_operator.resources import CONFIG_MAPS, SERVICES, Manifest
 
@@ -76,6 +82,8 @@ def _plan_life(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> P
         config = read_config(snapshot)
     except InvalidSpecError as error:
         return _plan_invalid(snapshot, str(error), now)
+    except UnreadableConfigError as error:
+        return _plan_unreadable(snapshot, str(error), now)
     choices = node_choices(snapshot.queued.workload, snapshot.queued.flavors)
     run = RunContext(snapshot.name, snapshot.namespace, snapshot.uid, config, choices)
     ledger = count_ledger(recorded_ledger(snapshot), snapshot.jobs)
@@ -139,7 +147,7 @@ def _plan_active(work: RunPass) -> Plan:
     status = build_status(
         snapshot,
         phase=phase,
-        conditions=conditions,
+        conditions=[*conditions, *plan_refused(work.gang, conditions)],
         ledger=work.ledger,
         total_steps=work.total_steps,
         now=now,
@@ -207,3 +215,21 @@ def _plan_invalid(snapshot: RunSnapshot, message: str, now: datetime) -> Plan:
         snapshot, phase="Pending", conditions=conditions, ledger=ledger, total_steps=0, now=now, start=None
     )
     return Plan(status=status, events=transition_events(snapshot, conditions[:1]))
+
+
+def _plan_unreadable(snapshot: RunSnapshot, message: str, now: datetime) -> Plan:
+    """A run that began under another version goes on by itself, and it is told why nobody looks after it."""
+    conditions = kept_conditions(
+        snapshot, [Condition(ConditionType.PROGRESSING, "False", Reason.INVALID_SPEC, message)]
+    )
+    status = build_status(
+        snapshot,
+        phase=str(snapshot.status.get("phase") or "Pending"),
+        conditions=conditions,
+        ledger=recorded_ledger(snapshot),
+        total_steps=int(snapshot.status.get("totalSteps") or 0),
+        now=now,
+        start=snapshot.time("startTime"),
+        placement_failures=recorded_failures(snapshot),
+    )
+    return Plan(status=status, events=transition_events(snapshot, conditions))

@@ -1,24 +1,24 @@
 """All or nothing: pods that cannot all be placed within a deadline are let go, and the run tries again later. So they
 are when quota or admission refuses something for as long, which the rest would stand and wait for.
 
-The state is in the status alone: the condition Unplaced, present while the run waits, and a count of tries in vain.
+The state is in the status alone: the condition Unplaced, True while the run waits and False while something is refused
+that it may soon wait for, and a count of tries in vain.
 Pauses grow, and differ from run to run, so that two runs that took half of what both need do not meet for ever.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
-from sweyard_operator.plan.engine_count import plan_engine_count
+from sweyard_operator.plan.engine_count import fewest_engines, plan_engine_count
 from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pod_troubles import summarize_troubles
 from sweyard_operator.plan.reasons import REFUSALS, ConditionType, Reason
-from sweyard_operator.plan.restart_policy import Running, Start
+from sweyard_operator.plan.restart_policy import Decision, Running, Start
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.run_status import kept_conditions
 from sweyard_operator.plan.stages import plan_sandboxes, pool_unplaced_since
@@ -39,8 +39,9 @@ def seconds_to_placement_deadline(work: RunPass) -> float | None:
     since = [pod.created for pod in _waiting_pods(work)]
     if isinstance(work.gang, Start) and (pool_since := pool_unplaced_since(work.run, work.snapshot)) is not None:
         since.append(pool_since)
-    if (refused := _refused(work)) is not None:
-        since.append(parse_time(refused["lastTransitionTime"]))
+    told = work.snapshot.condition(ConditionType.UNPLACED)
+    if told.get("status") == "False":
+        since.append(parse_time(told["lastTransitionTime"]))
     if not since:
         return None
     ends_at = min(since) + timedelta(seconds=work.run.config.placement_deadline_seconds)
@@ -50,7 +51,7 @@ def seconds_to_placement_deadline(work: RunPass) -> float | None:
 def _waiting_pods(work: RunPass) -> list[PodState]:
     match work.gang:
         case Start():
-            candidates = [*work.snapshot.pods_of(COMPONENT_ENGINE), *work.snapshot.pods_of(COMPONENT_GATEWAY)]
+            candidates = [*_needed_engines(work), *work.snapshot.pods_of(COMPONENT_GATEWAY)]
         case Running(job):
             candidates = [pod for pod in work.snapshot.pods_of(COMPONENT_TRAINER) if pod.attempt == job.attempt]
         case _:
@@ -58,18 +59,26 @@ def _waiting_pods(work: RunPass) -> list[PodState]:
     return [pod for pod in candidates if pod.is_unschedulable and not pod.is_terminating]
 
 
-def _refused(work: RunPass) -> Mapping[str, Any] | None:
-    """The condition, as last written, that says that something may not be made. A gang at work needs its own pods
-    alone."""
-    match work.gang:
+def _needed_engines(work: RunPass) -> list[PodState]:
+    """None once the fewest have their nodes: one more, which an earlier attempt asked for, is no reason to let go."""
+    engines = work.snapshot.pods_of(COMPONENT_ENGINE)
+    placed = sum(bool(pod.node) and not pod.is_terminating for pod in engines)
+    return engines if placed < fewest_engines(work.run.config.inference) else []
+
+
+def plan_refused(gang: Decision, conditions: Sequence[Condition]) -> list[Condition]:
+    """Unplaced, as False, while one of the `conditions` says that something may not be made: since when is known by it,
+    as theirs may have been False for other reasons before. A gang at work needs its own pods alone."""
+    match gang:
         case Start():
             kinds = [ConditionType.PROGRESSING, ConditionType.INFERENCE_READY]
         case Running():
             kinds = [ConditionType.TRAINER_READY]
         case _:
             kinds = []
-    conditions = map(work.snapshot.condition, kinds)
-    return next((one for one in conditions if one.get("status") == "False" and one["reason"] in REFUSALS), None)
+    told = {one.type: one for one in conditions if one.status == "False" and one.reason in REFUSALS}
+    refused = next((told[kind] for kind in kinds if kind in told), None)
+    return [Condition(ConditionType.UNPLACED, "False", refused.reason, refused.message)] if refused else []
 
 
 def plan_giving_up(work: RunPass) -> Plan:
@@ -84,8 +93,9 @@ def plan_giving_up(work: RunPass) -> Plan:
 
 
 def _what_waits(work: RunPass) -> str:
-    if (refused := _refused(work)) is not None:
-        return str(refused["message"])
+    told = work.snapshot.condition(ConditionType.UNPLACED)
+    if told.get("status") == "False":
+        return str(told["message"])
     waiting = _waiting_pods(work)
     if not waiting:
         return plan_sandboxes(work.run, work.snapshot).message

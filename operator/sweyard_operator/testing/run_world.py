@@ -241,6 +241,7 @@ class RunWorld:
     def strand_pod(self, name: str, words: str = "0/5 nodes are available: 5 Insufficient nvidia.com/gpu.") -> None:
         """The scheduler finds no node for a pod."""
         scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+        self.pods[name]["spec"].pop("nodeName", None)
         self.pods[name]["status"] = {"phase": "Pending", "conditions": [scheduled]}
 
     def run_gang(self, attempt: int) -> None:

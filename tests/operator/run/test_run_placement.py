@@ -1,6 +1,7 @@
 """All or nothing: a run whose pods cannot all be placed holds nothing, and tries again."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -146,8 +147,7 @@ def test_engines_do_not_idle_for_a_pool_without_nodes(make_world: Make) -> None:
     world.settle()
     world.serve()
     full = {"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "0 of 8 wanted sandboxes"}
-    full["lastTransitionTime"] = "2030-01-01T00:00:00Z"
-    world.objects[ROLLOUT_POOLS, "demo"]["status"] = {"conditions": [full]}
+    world.objects[ROLLOUT_POOLS, "demo"]["status"] = in_trouble(full, since="2030-01-01T00:00:00Z")
     world.settle()
     let_go(world)
     assert held(world) == []
@@ -167,8 +167,13 @@ def refuse_engine_pods(world: RunWorld) -> None:
 def refuse_sandboxes(world: RunWorld) -> None:
     words = "3 of 8 wanted sandboxes are ready: exceeded quota: small"
     ready = {"type": "Ready", "status": "False", "reason": "QuotaExceeded", "message": words}
-    ready["lastTransitionTime"] = rfc3339(world.now)
-    world.objects[ROLLOUT_POOLS, "demo"]["status"] = {"conditions": [ready]}
+    world.objects[ROLLOUT_POOLS, "demo"]["status"] = in_trouble(ready, since=rfc3339(world.now))
+
+
+def in_trouble(ready: dict[str, str], since: str) -> dict[str, Any]:
+    """Status of a pool that has not been ready since the run began, and in trouble since then."""
+    degraded = {**ready, "type": "Degraded", "status": "True", "lastTransitionTime": since}
+    return {"conditions": [{**ready, "lastTransitionTime": "2030-01-01T00:00:00Z"}, degraded]}
 
 
 @pytest.mark.parametrize("refuse", [refuse_child, refuse_engine_pods, refuse_sandboxes])
@@ -200,6 +205,84 @@ def test_a_gang_that_quota_refuses_a_rank_lets_everything_go(running: Make) -> N
     let_go(world)
     assert held(world) == []
     assert "exceeded quota: small" in world.condition("Unplaced")["message"]
+
+
+@pytest.mark.parametrize("refuse", [refuse_child, refuse_engine_pods, refuse_sandboxes])
+def test_the_time_in_which_nothing_was_refused_does_not_count(
+    make_world: Make, refuse: Callable[[RunWorld], None]
+) -> None:
+    world = make_world(placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.settle()
+    world.wait(10 * DEADLINE_SECONDS)
+    world.settle()
+    refuse(world)
+    world.settle()
+    world.wait(DEADLINE_SECONDS - 1)
+    world.settle()
+    assert world.names(ROLLOUT_POOLS) == ["demo"]
+    let_go(world)
+    assert held(world) == []
+
+
+def test_a_gang_that_is_refused_a_rank_after_hours_of_pulling_has_the_whole_deadline(make_world: Make) -> None:
+    world = make_world(trainer=PAIR, placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.settle()
+    world.wait(7_200)
+    world.serve()
+    world.settle()
+    del world.pods["demo-trainer-0-1"]
+    job = world.objects[JOBS, "demo-trainer-0"]["metadata"]["uid"]
+    world.warnings[job] = "FailedCreate: exceeded quota: small"
+    world.settle()
+    assert world.condition("Unplaced")["status"] == "False"
+    world.wait(DEADLINE_SECONDS - 1)
+    world.settle()
+    assert world.names(JOBS) == ["demo-trainer-0"]
+    world.warnings = {}
+    world.start_pod("demo-trainer-0-1", "trainer")
+    world.run_gang(0)
+    world.settle()
+    assert not world.condition("Unplaced")
+
+
+def test_an_end_while_the_run_waits_is_an_end(halved: RunWorld) -> None:
+    let_go(halved)
+    halved.run["spec"]["activeDeadlineSeconds"] = 1
+    halved.settle()
+    assert halved.run["status"]["phase"] == "Failed"
+    assert not halved.condition("Unplaced")
+
+
+def test_a_job_that_somebody_suspended_is_told_and_nothing_stands_and_waits_for_it(make_world: Make) -> None:
+    world = make_world(placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.settle()
+    world.serve()
+    world.settle()
+    world.objects[JOBS, "demo-trainer-0"]["spec"]["suspend"] = True
+    del world.pods["demo-trainer-0-0"]
+    world.settle()
+    told = world.condition("TrainerReady")
+    assert (told["reason"], told["message"]) == (
+        "JobSuspended",
+        "Job demo-trainer-0 was suspended, not by this operator; where Kueue manages Jobs without a queue name, give "
+        "the run a queueName",
+    )
+    let_go(world)
+    assert held(world) == []
+
+
+def test_an_engine_beyond_the_fewest_that_has_no_place_holds_up_no_attempt(running: Make) -> None:
+    scaling = {"replicas": 2, "scaling": {"minReplicas": 1}}
+    world = running(inference=scaling, restart={"backoffSeconds": 0}, placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.report(attempt=0, phase="rl", step=1, engines=2)
+    world.settle()
+    world.start_pod("demo-engine-1", "engine")
+    world.strand_pod("demo-engine-1")
+    world.wait(2 * DEADLINE_SECONDS)
+    world.settle()
+    world.end_gang(0, exit_code=1)
+    world.settle()
+    assert world.names(JOBS) == ["demo-trainer-0", "demo-trainer-1"]
 
 
 def test_a_running_trainer_does_not_stop_for_an_engine_that_quota_refuses(running: Make) -> None:

@@ -183,6 +183,7 @@ def test_a_run_that_rests_holds_no_quota(admitted: RunWorld, ending: str) -> Non
     admitted.settle()
     assert not admitted.names(WORKLOADS)
     assert admitted.run["status"]["phase"] == ("Suspended" if ending == "suspended" else "Succeeded")
+    assert not admitted.condition("Admitted")
 
 
 def test_the_queue_may_be_changed_or_left_while_the_run_is_suspended(admitted: RunWorld) -> None:

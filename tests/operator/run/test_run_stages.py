@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_operator.plan.plan import Refusal, RefusalReason
+from sweyard_operator.plan.plan import Plan, Refusal, RefusalReason
 from sweyard_operator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -280,6 +280,27 @@ def test_stored_config_outlives_a_change_of_the_spec(running: Make) -> None:
     world.settle()
     assert world.objects[CONFIG_MAPS, "demo-config"] == stored
     assert world.run["status"]["totalSteps"] == steps
+
+
+def test_an_operator_that_is_older_than_the_run_says_so_and_leaves_it_as_it_is(running: Make) -> None:
+    world = running()
+    world.report(0, phase="rl", step=12, totalSteps=30)
+    world.settle()
+    before = dict(world.run["status"])
+    stored = world.objects[CONFIG_MAPS, "demo-config"]["data"]
+    stored["config.yaml"] += "future: 1\n"
+    plan = world.step()
+    assert plan == Plan(status=plan.status, events=plan.events)
+    progressing = world.condition("Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "InvalidSpec")
+    assert progressing["message"].startswith(
+        "ConfigMap demo-config, with which the run began, is of another version of sweyard (future"
+    )
+    assert progressing["message"].endswith(
+        "install the chart of that version or a later one; until then the run is left as it is"
+    )
+    after = {**world.run["status"], "conditions": None}
+    assert after == {**before, "conditions": None}
 
 
 def test_deleted_run_is_left_to_the_garbage_collector(make_world: Make) -> None:
