@@ -73,6 +73,7 @@ def load(checkpoints: Path) -> int:
     """Step of the latest checkpoint, read back in full; -1 if its content is not that of its step."""
     store = CheckpointStore(str(checkpoints))
     latest = store.complete()[-1].name
+    store.verify(latest)
     state = store.read_state(latest)
     model, optimizer = make(0)
     read_tensors(store, latest, 0, model, optimizer)

@@ -1,5 +1,6 @@
 """A checkpoint that says it is complete and is not whole: the one before it serves, and none is no beginning."""
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -29,6 +30,13 @@ def replace(path: Path) -> None:
     path.write_text('{"a": 1}')
 
 
+def turn_a_bit(path: Path) -> None:
+    """In the middle, as a disk does that says nothing of it."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
 DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "state cut off": ("state.json", cut),
     "state zeroed": ("state.json", zero),
@@ -41,6 +49,12 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "list of tensors gone": ("tensors/.metadata", Path.unlink),
     "random state cut off": ("random-0.pt", cut),
     "attempts under way cut off": ("held.parquet", cut),
+    "a bit of the tensors turned": ("tensors/__0_0.distcp", turn_a_bit),
+    "a bit of the list of tensors turned": ("tensors/.metadata", turn_a_bit),
+    "a bit of the random state turned": ("random-0.pt", turn_a_bit),
+    "a bit of the attempts under way turned": ("held.parquet", turn_a_bit),
+    "a bit of the state turned": ("state.json", turn_a_bit),
+    "a bit of the checksums turned": ("checksums.json", turn_a_bit),
 }
 
 
@@ -73,13 +87,25 @@ async def test_a_run_goes_on_from_the_one_before_a_damaged_checkpoint_which_is_r
         assert [path.name for path in checkpoints.iterdir()] == ["step-1"], damage
 
 
+async def test_every_file_of_a_checkpoint_has_its_checksum_and_one_of_an_earlier_version_loads_without(
+    trained: Learner, storage: Path
+) -> None:
+    newest = storage / "checkpoints" / "step-2"
+    files = {str(path.relative_to(newest)) for path in newest.rglob("*") if path.is_file()}
+    assert json.loads((newest / "checksums.json").read_text()).keys() == files - {"checksums.json", "COMPLETE"}
+    (newest / "checksums.json").unlink()
+    assert await trained.load_latest() == (2, {"cursor": 2})
+
+
 async def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew(trained: Learner, storage: Path) -> None:
     checkpoints = storage / "checkpoints"
     for step in (1, 2):
         zero(checkpoints / f"step-{step}" / "state.json")
     with pytest.raises(CheckpointDamagedError) as told:
         await trained.load_latest()
-    assert str(told.value).startswith(f"checkpoint {checkpoints / 'step-2'} is damaged (JSONDecodeError")
+    assert str(told.value).startswith(
+        f"checkpoint {checkpoints / 'step-2'} is damaged (ChecksumError: state.json is not as it was written)"
+    )
     assert str(told.value).endswith(f"none before it can be read: remove {checkpoints}, and the run begins anew")
     assert exit_code_of(told.value) == EXIT_CODE_USER_FAULT
     assert sorted(path.name for path in checkpoints.iterdir()) == ["step-1", "step-2"]

@@ -9,12 +9,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from sweyard_trainer.atomic_directory import COMPLETE, seal
+from sweyard_trainer.checkpoint.checksums import ChecksumError, Checksums, SummedStream, checksum
 from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.saved import Saved, may_be_ours
 from sweyard_trainer.errors import UnsupportedError
@@ -26,6 +27,8 @@ from sweyard_trainer.trajectory import Trajectory
 STATE_FILE = "state.json"
 HELD_FILE = "held.parquet"
 """Attempts that the main loop holds, as a rollout file; none without any."""
+CHECKSUMS_FILE = "checksums.json"
+"""Of all other files but COMPLETE. Checkpoints of earlier versions have none, and are taken as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class CheckpointStore:
                 "package in the trainer's image"
             ) from error
         self.root = root
+        self.sums: Checksums = {}
+        """Of what was written through this object and belongs to the checkpoint that is not committed yet."""
 
     def place(self, name: str) -> Path | str:
         """Where it lies: a path on a volume, else a URL."""
@@ -87,7 +92,18 @@ class CheckpointStore:
     def open(self, name: str, file: str, mode: str) -> IO[bytes]:
         """A file of a checkpoint, binary."""
         stream: IO[bytes] = self._files.open(f"{self._path}/{name}/{file}", mode)
-        return stream
+        return stream if mode == "rb" else cast(IO[bytes], SummedStream(stream, self.sums, file))
+
+    def verify(self, name: str, rank: int = 0, size: int = 1) -> None:
+        """Read this rank's share of the files through. Raises ChecksumError for one that is not as it was written."""
+        if not self.has(name, CHECKSUMS_FILE):
+            return
+        with self.open(name, CHECKSUMS_FILE, "rb") as stream:
+            sums: Checksums = json.load(stream)
+        for file in sorted(sums)[rank::size]:
+            with self.open(name, file, "rb") as stream:
+                if checksum(stream) != sums[file]:
+                    raise ChecksumError(f"{file} is not as it was written")
 
     def has(self, name: str, file: str) -> bool:
         """Whether a checkpoint has this file."""
@@ -103,12 +119,16 @@ class CheckpointStore:
         before = [saved.again for saved in complete if (saved.is_main, saved.step) == position]
         name = Saved(*position, again=max(before, default=-1) + 1).name
         self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
+        self.sums = {}
         return name
 
     def commit(self, name: str, state: CheckpointState, keep: int, best_first: tuple[int, ...]) -> None:
         """All ranks have written: add `state` and make it count; then drop what `retention` lets go."""
         with self.open(name, STATE_FILE, "wb") as stream:
             stream.write(json.dumps(asdict(state)).encode())
+        sums = json.dumps(self.sums).encode()
+        with self.open(name, CHECKSUMS_FILE, "wb") as stream:
+            stream.write(sums)
         if self._is_local:
             seal(Path(self._path) / name)
         else:

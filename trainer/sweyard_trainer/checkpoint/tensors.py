@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed import ProcessGroup
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemBase, FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -20,6 +22,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from torch.optim import Optimizer
 
+from sweyard_trainer.checkpoint.checksums import Checksums, SummedStream
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.storage_errors import typed_storage_errors
 
@@ -40,11 +43,17 @@ def stage(model: nn.Module, optimizer: Optimizer | None) -> Staged:
 
 
 def write_tensors(store: CheckpointStore, name: str, rank: int, staged: Staged, group: ProcessGroup | None) -> None:
-    """Write a rank's share; a collective call of `group`, which returns once all ranks have written."""
+    """Write a rank's share; a collective call of `group`, which returns once all ranks have written, with the checksums
+    of all in `store`."""
     with store.open(name, _random_file(rank), "wb") as stream:
         torch.save(staged.random, stream)
     with _first_failure():
         state_dict_saver.save(staged.tensors, storage_writer=_writer(store, name), process_group=group)
+    if group is not None:
+        everybodys: list[Checksums] = [{}] * group.size()
+        dist.all_gather_object(everybodys, store.sums, group=group)
+        for sums in everybodys:
+            store.sums |= sums
 
 
 def read_tensors(store: CheckpointStore, name: str, rank: int, model: nn.Module, optimizer: Optimizer | None) -> None:
@@ -77,12 +86,39 @@ class _VolumeWriter(FileSystemWriter):
             return super().write_data(plan, planner)
 
 
+class _SummedFiles:
+    """A file system of PyTorch's; what is written into it is summed."""
+
+    def __init__(self, files: FileSystemBase, sums: Checksums) -> None:
+        self._files, self._sums = files, sums
+
+    @contextmanager
+    def create_stream(self, path: str | PathLike[str], mode: str) -> Iterator[Any]:
+        with self._files.create_stream(path, mode) as stream, SummedStream(stream, self._sums, _named(path)) as summed:
+            yield summed
+
+    def rename(self, path: str | PathLike[str], new_path: str | PathLike[str]) -> None:
+        self._files.rename(path, new_path)
+        self._sums[_named(new_path)] = self._sums.pop(_named(path))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+
+def _named(path: str | PathLike[str]) -> str:
+    """Within its checkpoint."""
+    return f"{TENSORS}/{Path(path).name}"
+
+
 def _writer(store: CheckpointStore, name: str) -> FileSystemWriter:
     """Streams into object storage cannot be synced; for them PyTorch would sync the whole machine."""
     place = store.place(name)
     if isinstance(place, Path):
-        return _VolumeWriter(place / TENSORS)
-    return FsspecWriter(f"{place}/{TENSORS}", sync_files=False)
+        writer: FileSystemWriter = _VolumeWriter(place / TENSORS)
+    else:
+        writer = FsspecWriter(f"{place}/{TENSORS}", sync_files=False)
+    writer.fs = cast(FileSystem, _SummedFiles(writer.fs, store.sums))
+    return writer
 
 
 def _reader(store: CheckpointStore, name: str) -> FileSystemReader:

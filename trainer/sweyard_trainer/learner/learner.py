@@ -182,6 +182,7 @@ class Learner:
     async def load(self, name: str) -> tuple[int, dict[str, Any]]:
         """Go back to a complete checkpoint: (step, extra). Raises CheckpointDamagedError."""
         store = self._checkpoints
+        await self._on_all("verify_checkpoint", store.root, name)
         with typed_damage(store, name):
             state = await asyncio.to_thread(store.read_state, name)
             self._held = await asyncio.to_thread(store.read_held, name)

@@ -188,6 +188,12 @@ class RankWorker:
         checkpoint.result()
         return True
 
+    def verify_checkpoint(self, root: str, name: str) -> None:
+        """Look at this rank's share of the files, beside the other ranks. Raises CheckpointDamagedError."""
+        store = CheckpointStore(root)
+        with typed_damage(store, name):
+            store.verify(name, self._rank, self._size)
+
     def read_checkpoint(self, root: str, name: str, with_optimizer: bool) -> None:
         """Go back to a checkpoint. Raises CheckpointDamagedError, RankDiedError."""
         self._optimizer = None
