@@ -28,6 +28,8 @@ class LoopState:
     """Results by label: untrained, warmed-up, step-N, final."""
     silent_steps: int = 0
     """Steps in a row in which no group had signal."""
+    agentless_steps: int = 0
+    """Steps in a row of whose attempts every one was ended by a failure of its agent."""
     metrics_rows: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent by phase, over all lives."""

@@ -21,6 +21,11 @@ from sweyard_trainer.phases.policy import Policy
 from sweyard_trainer.phases.saving import WARMUP_SECONDS_AT_STAKE, CheckpointKeeper
 from sweyard_trainer.phases.supervised import Supervised
 
+NEVER_TAUGHT = (
+    "finished, and learned nothing from rewards: in no step did they differ within a group; choose tasks that this "
+    "model sometimes solves, or a larger rollout.groupSize"
+)
+
 
 class TrainingLoop:
     """One life of a run, from its start or its last checkpoint."""
@@ -121,5 +126,12 @@ class TrainingLoop:
         partial = self._run.storage / "summary.tmp"
         partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         partial.replace(self._run.storage / "summary.json")
-        self._run.progress.finish()
+        self._run.progress.finish(NEVER_TAUGHT if self._never_taught else "finished")
         return summary
+
+    @property
+    def _never_taught(self) -> bool:
+        """Which is no fault in itself: a few steps on hard tasks are like that."""
+        state, estimator = self._life.state, self._spec.algorithm.estimator
+        compares_groups = estimator in ("reinforce_plus_plus", "custom")
+        return self._spec.mode == "rl" and 0 < state.step == state.silent_steps and not compares_groups

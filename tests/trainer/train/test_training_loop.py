@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
+from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.errors import StoppedError
-from sweyard_trainer.phases.policy import NoSignalError
+from sweyard_trainer.exit_codes import exit_code_of
+from sweyard_trainer.phases.policy import AgentFailsError, NoSignalError
 from sweyard_trainer.restarts import RESTARTS_FILE
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.rollout.pool import WorkerPool
@@ -235,6 +238,54 @@ async def test_tasks_that_teach_nothing_end_the_run_in_a_sentence(world: Any, ma
 
 async def dull(run: Callable[..., Any], plan: AttemptPlan) -> Any:
     return replace(await run(plan), reward=0.0)
+
+
+async def broken(run: Callable[..., Any], plan: AttemptPlan) -> Any:
+    words = [{"role": "assistant", "content": "I look"}, {"role": "tool", "content": "Error:\n  no login"}]
+    return replace(await run(plan), reward=0.0, outcome=Outcome.AGENT_ERROR, transcript=words)
+
+
+@pytest.mark.parametrize(("steps", "of"), [(6, 5), (2, 2)], ids=["a long run", "a short run"])
+async def test_an_agent_that_ends_every_attempt_ends_the_run_in_a_sentence(
+    world: Any, make_life: Callable[..., Any], steps: int, of: int
+) -> None:
+    life = make_life(world, steps=steps)
+    life.worker.run = lambda plan, run=life.worker.run: broken(run, plan)
+    with pytest.raises(AgentFailsError) as told:
+        await TrainingLoop(life.run).run()
+    assert str(told.value) == (
+        f"every attempt of {of} steps was ended by a failure of its agent (agent_error), not of the model: mend what "
+        "agent.type short runs; the last one's last words were: Error: no login"
+    )
+    assert exit_code_of(told.value) == EXIT_CODE_USER_FAULT
+
+
+async def test_one_attempt_in_five_steps_that_its_agent_did_not_end_lets_the_run_go_on(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world)
+    attempt = life.worker.run
+    life.worker.run = lambda plan: (dull if plan.attempt_id.startswith("3/") else broken)(attempt, plan)
+    assert (await TrainingLoop(life.run).run())["steps"] == 6
+
+
+LEARNS_NOTHING = {
+    "no reward differs within a group": (dull, {}, True),
+    "half of the attempts are solved": (None, {}, False),
+    "an estimator that compares groups": (dull, {"algorithm": {"estimator": "reinforce_plus_plus"}}, False),
+}
+
+
+@pytest.mark.parametrize(("attempts", "spec", "is_told"), LEARNS_NOTHING.values(), ids=LEARNS_NOTHING)
+async def test_a_finished_run_says_so_if_its_rewards_taught_nothing(
+    world: Any, make_life: Callable[..., Any], attempts: Any, spec: dict[str, Any], is_told: bool
+) -> None:
+    life = make_life(world, **spec)
+    if attempts is not None:
+        life.worker.run = lambda plan, run=life.worker.run: attempts(run, plan)
+    await TrainingLoop(life.run).run()
+    message = json.loads((world.storage / "progress.json").read_text())["message"]
+    assert ("learned nothing" in message) == is_told
 
 
 async def test_the_warm_up_tells_its_steps_and_loss(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.group_signal import group_signal
 from sweyard_trainer.metrics import prefixed, rollout_metrics
@@ -25,10 +26,15 @@ logger = logging.getLogger(__name__)
 
 MAX_STEPS_WITHOUT_SIGNAL = 5
 """So many steps in a row without any signal end the run, with dynamic sampling or if there was nothing to train."""
+LAST_WORDS_CHARACTERS = 300
 
 
 class NoSignalError(SweyardError, ValueError):
     """The tasks teach nothing: all attempts at each are alike."""
+
+
+class AgentFailsError(SweyardError, ValueError):
+    """It is the agent that ends every attempt, so that nothing is learned of the model."""
 
 
 class Policy:
@@ -46,7 +52,7 @@ class Policy:
     async def step(self) -> dict[str, float]:
         """One step; its figures. What is left of an evaluation beside it is waited for before the weights change.
 
-        Raises NoSignalError, NoTasksError, NothingToTrainError, EngineUnfitError.
+        Raises NoSignalError, AgentFailsError, NoTasksError, NothingToTrainError, EngineUnfitError.
         """
         began = time.monotonic()
         state = self._life.state
@@ -56,6 +62,7 @@ class Policy:
         rollouts = await self._collect(number)
         with_signal = sum(map(self._teaches, rollouts.groups))
         self._count_silent_steps(with_signal)
+        self._count_agentless_steps(rollouts.attempts)
         rolled = time.monotonic()
         # Strictly on-policy, nothing samples while the learner computes: engines may be asleep, or share its threads.
         waited = 0.0 if self._life.spec.rollout.max_staleness else await self._held_out.finish()
@@ -140,4 +147,18 @@ class Policy:
             raise NoSignalError(
                 f"in {state.silent_steps} steps, refills included, no group's rewards differed: "
                 "choose tasks that this model sometimes solves, or set algorithm.dynamicSampling to false"
+            )
+
+    def _count_agentless_steps(self, attempts: Sequence[Trajectory]) -> None:
+        """A whole run of them, where that is shorter, teaches as little."""
+        state, spec = self._life.state, self._life.spec
+        scored = [attempt for attempt in attempts if not attempt.outcome.is_infrastructure]
+        fails = bool(scored) and all(attempt.outcome is Outcome.AGENT_ERROR for attempt in scored)
+        state.agentless_steps = state.agentless_steps + 1 if fails else 0
+        if state.agentless_steps >= min(MAX_STEPS_WITHOUT_SIGNAL, spec.steps):
+            words = " ".join(str(scored[-1].transcript[-1]["content"]).split()) if scored[-1].transcript else "nothing"
+            raise AgentFailsError(
+                f"every attempt of {state.agentless_steps} steps was ended by a failure of its agent (agent_error), "
+                f"not of the model: mend what agent.type {spec.agent.type} runs; the last one's last words were: "
+                f"{words[-LAST_WORDS_CHARACTERS:]}"
             )

@@ -96,11 +96,11 @@ class RunProgress:
         self._metrics |= {f"eval/{source}": _shown(fraction) for source, fraction in solved_fractions.items()}
         self.update()
 
-    def finish(self) -> None:
-        """All is done."""
+    def finish(self, message: str = "finished") -> None:
+        """All is done; `message` is what the run's status says of it."""
         for phase in self._phases.values():
             phase.total = phase.done
-        self.update(phase="finished", message="finished", step=self._phases["step"].done)
+        self.update(phase="finished", message=message, step=self._phases["step"].done)
 
     def seconds(self) -> dict[str, float]:
         """Time spent by phase, over all lives."""
