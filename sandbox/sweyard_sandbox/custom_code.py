@@ -20,7 +20,8 @@ def load_function(field: str, path: str, parameters: str) -> Callable[..., Any]:
     """What `path` names, once it is sure to take `parameters` ("task, attempt") by position. Raises CustomCodeError."""
     module_name, _, name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), name, None)
+        with users_faults(f"{field}: {path!r} fails when {module_name} is imported,", ImportError):
+            found = getattr(importlib.import_module(module_name), name, None)
     except ImportError as error:
         raise CustomCodeError(
             f"{field}: {path!r} cannot be imported ({error}); put its module on PYTHONPATH or into trainer.image"
@@ -32,7 +33,7 @@ def load_function(field: str, path: str, parameters: str) -> Callable[..., Any]:
     function: Callable[..., Any] = found
     try:
         inspect.signature(function).bind(*parameters.split(", "))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # of some builtins nobody knows what they take
         raise CustomCodeError(f"{field}: {path!r} must take ({parameters}), but {error}") from error
     return function
 

@@ -1,5 +1,7 @@
 """What a run on this machine refuses before it begins, and what it leaves then."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,13 +9,15 @@ from typing import Any
 import pytest
 
 from sweyard_api.constants import RUN_FILE
+from sweyard_sandbox.custom_code import CustomCodeError
 from sweyard_sandbox.errors import SweyardError
+from sweyard_sandbox.tasks.rows import DatasetError
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.local import CONFIG_FILE, OutputTakenError, run_local
 
 BASE: dict[str, Any] = {
     "model": {"name": "/nowhere"},
-    "tasks": {"train": {"dataset": "set"}},
+    "tasks": {"train": {"dataset": "hub/set"}},
     "agent": {"type": "short"},
 }
 
@@ -67,3 +71,17 @@ def test_trajectories_that_are_not_there_are_missed_before_a_model_is_fetched(
 def test_demonstrations_that_are_not_there_are_missed_too(tmp_path: Path) -> None:
     warmup = {"steps": 1, "demonstrations": "dataset", "dataset": "none.jsonl"}
     assert "warmup.dataset is 'none.jsonl'" in refusal(tmp_path / "run", UnsupportedError, warmup=warmup)
+
+
+def test_tasks_that_are_not_there_are_missed_too(tmp_path: Path) -> None:
+    assert "dataset 'set' is not in" in refusal(tmp_path / "run", DatasetError, tasks={"train": {"dataset": "set"}})
+    evaluated = {"train": {"dataset": "no-matter"}, "eval": [{"dataset": "./held"}]}
+    assert "'./held': no such file" in refusal(tmp_path / "run", DatasetError, mode="eval", tasks=evaluated)
+    imitated = {"steps": 1, "tasks": {"dataset": "scripts"}}
+    assert "dataset 'scripts' is not in" in refusal(tmp_path / "run", DatasetError, warmup=imitated)
+
+
+def test_code_that_cannot_be_used_is_missed_before_a_model_is_fetched_and_without_pytorch(tmp_path: Path) -> None:
+    assert "has no nothing" in refusal(tmp_path / "run", CustomCodeError, reward={"function": "math:nothing"})
+    command = "import sys, sweyard_trainer.local; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", command], check=True)

@@ -8,9 +8,7 @@ Whatever they do wrong ends the run with a sentence: it would meet other attempt
 """
 
 from collections.abc import Callable, Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from sweyard_api.algorithm import Algorithm
 from sweyard_api.training_run import TrainingRunSpec
@@ -19,6 +17,9 @@ from sweyard_sandbox.agents.registry import load_agent_factory
 from sweyard_sandbox.custom_code import CustomCodeError, load_function, users_faults
 from sweyard_trainer.rollout.reward import load_reward
 from sweyard_trainer.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Groups = Sequence[Sequence[Trajectory]]
 
@@ -32,7 +33,7 @@ def check_custom_code(spec: TrainingRunSpec) -> None:
         load_agent_factory(spec.agent)
 
 
-def load_estimator(algorithm: Algorithm) -> Callable[[Sequence[Tensor]], list[Tensor]] | None:
+def load_estimator(algorithm: Algorithm) -> "Callable[[Sequence[Tensor]], list[Tensor]] | None":
     """The user's, whose answer is checked on every batch; None where the config names one of ours."""
     path = algorithm.estimator_function
     if path is None:
@@ -40,7 +41,9 @@ def load_estimator(algorithm: Algorithm) -> Callable[[Sequence[Tensor]], list[Te
     function = load_function("algorithm.estimatorFunction", path, "groups")
     called = f"algorithm.estimatorFunction: {path!r}"
 
-    def estimated(groups: Sequence[Tensor]) -> list[Tensor]:
+    def estimated(groups: "Sequence[Tensor]") -> "list[Tensor]":
+        import torch  # what can be refused is refused without it
+
         with users_faults(f"{called} failed"):
             advantages = [torch.as_tensor(own, dtype=torch.float64) for own in function(groups)]
         if [own.shape for own in advantages] != [rewards.shape for rewards in groups]:

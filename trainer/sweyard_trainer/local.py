@@ -22,7 +22,8 @@ from sweyard_api.resolve import dump_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.demonstrations.present import require_recorded
+from sweyard_trainer.custom import check_custom_code
+from sweyard_trainer.demonstrations.present import require_datasets, require_recorded
 from sweyard_trainer.engine.pod_engines import pod_engines
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.exit_codes import exit_code_of
@@ -58,6 +59,8 @@ def run_local(
     require_recorded(spec)
     _claim_output(output, spec)
     _write(output / RUN_FILE, yaml.safe_dump(dict(document), sort_keys=False))
+    require_datasets(spec, datasets)
+    check_custom_code(spec)
     prepare_model(spec, output.resolve(), datasets, (variables or {}).get("HF_TOKEN"))
     from sweyard_trainer.run import run_training  # imports PyTorch: what can be refused has been
 

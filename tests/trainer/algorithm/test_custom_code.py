@@ -59,12 +59,24 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         pytest.param("users_code:missing", "users_code has no missing", id="name"),
         pytest.param("users_code:NUMBER", "must be a plain function", id="not-a-function"),
         pytest.param("users_code:patient", "must be a plain function", id="coroutine"),
+        pytest.param("builtins:max", "must take .*no signature", id="unknown-signature"),
         pytest.param("users_code:takes_nothing", "must take \\(task, attempt\\)", id="signature"),
     ],
 )
 def test_code_that_cannot_be_used_is_one_sentence_with_its_field(path: str, sentence: str) -> None:
     with pytest.raises(CustomCodeError, match=f"^reward.function: '{path}' .*{sentence}"):
         load_function("reward.function", path, "task, attempt")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("def f(:", "SyntaxError: invalid syntax"), ("1 / 0", "ZeroDivisionError"), ("exit(0)", "SystemExit: 0")],
+    ids=["syntax", "raises", "exits"],
+)
+def test_a_module_that_fails_on_import_is_named(tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "broken_code.py").write_text(code)
+    with pytest.raises(CustomCodeError, match=f"'broken_code:f' fails when broken_code is imported, by {said}"):
+        load_function("reward.function", "broken_code:f", "task, attempt")
 
 
 @pytest.mark.parametrize(
