@@ -34,6 +34,14 @@ def test_a_run_that_never_had_a_model_is_in_no_ones_way(tmp_path: Path) -> None:
     assert "'/elsewhere'" in refusal(tmp_path / "run", UnsupportedError, model={"name": "/elsewhere"})
 
 
+def test_what_lives_that_were_killed_left_of_a_model_goes(tmp_path: Path) -> None:
+    for name in ("model", "model-int4"):
+        (tmp_path / "run" / f"{name}.0123abcd.partial" / "blobs").mkdir(parents=True)
+    adapters = {"trainer": {"lora": {"base": "int4", "sync": "adapter"}}, "inference": {"weights": "int4"}}
+    assert "'/nowhere'" in refusal(tmp_path / "run", UnsupportedError, **adapters)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [CONFIG_FILE, RUN_FILE]
+
+
 @pytest.mark.parametrize("part", ["model", "checkpoints", "rollouts"])
 def test_another_config_is_refused_with_the_fields_that_differ(tmp_path: Path, part: str) -> None:
     refusal(tmp_path / "run", UnsupportedError, steps=6, seed=1)

@@ -17,11 +17,13 @@ from sweyard_api.cache_root import dataset_directories
 from sweyard_api.colocated import engine_urls
 from sweyard_api.constants import RUN_FILE
 from sweyard_api.difference import differences
+from sweyard_api.engine_command import engine_model
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import dump_config, resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.yaml_text import load_document
 from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.atomic_directory import remove_abandoned
 from sweyard_trainer.custom import check_custom_code
 from sweyard_trainer.demonstrations.present import require_datasets, require_recorded
 from sweyard_trainer.engine.pod_engines import pod_engines
@@ -61,6 +63,8 @@ def run_local(
     _write(output / RUN_FILE, yaml.safe_dump(dict(document), sort_keys=False))
     require_datasets(spec, datasets)
     check_custom_code(spec)
+    for made in {output / "model", Path(engine_model(spec, str(output / "model")))}:
+        remove_abandoned(made)  # by a life that was killed: nobody else makes it here
     prepare_model(spec, output.resolve(), datasets, (variables or {}).get("HF_TOKEN"))
     from sweyard_trainer.run import run_training  # imports PyTorch: what can be refused has been
 
