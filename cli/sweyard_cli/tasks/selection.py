@@ -41,7 +41,7 @@ def choose(*, practice: bool = False, **fields: object) -> Chosen:
         first = error.errors()[0]
         raise UserError(f"--{first['loc'][0]}: {first['msg']}") from error
     except SweyardError as error:
-        raise UserError(_with_reasons(str(error), left_out)) from error
+        raise UserError(str(error)) from error
     return Chosen(tasks, left_out)
 
 
@@ -53,8 +53,3 @@ def _practice(source: TaskSource) -> "list[Task]":
         return load_tasks(source, dataset_directories(os.environ), lambda reason: None)
     except DatasetError:  # a data set may have none
         return []
-
-
-def _with_reasons(sentence: str, left_out: list[str]) -> str:
-    """Where no row is a task, the first reason is what the user needs."""
-    return f"{sentence}; {len(left_out)} rows are no tasks, the first because: {left_out[0]}" if left_out else sentence

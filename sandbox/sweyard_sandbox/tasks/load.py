@@ -24,7 +24,22 @@ def load_tasks(source: TaskSource, base_directories: Sequence[Path], complain: C
 
     Raises DatasetError naming what was looked for. A row that cannot be a task is told, on standard error by default.
     """
-    tasks = list(_read(source, base_directories, complain or _complain))
+    left_out: list[str] = []
+
+    def leave_out(reason: str) -> None:
+        left_out.append(reason)
+        (complain or _complain)(reason)
+
+    tasks = list(_read(source, base_directories, leave_out))
+    try:
+        return _chosen(tasks, source)
+    except DatasetError as error:
+        raise DatasetError(_with_reasons(str(error), left_out)) from error
+
+
+def _chosen(tasks: list[Task], source: TaskSource) -> list[Task]:
+    if not tasks:
+        raise DatasetError(f"tasks of {source.dataset!r}: it holds none")
     splits = sorted({_split_of(task) for task in tasks} - {""})
     if source.split is not None and splits:
         if source.split not in splits:
@@ -36,6 +51,11 @@ def load_tasks(source: TaskSource, base_directories: Sequence[Path], complain: C
     if not chosen:
         raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, ...) leaves none")
     return chosen
+
+
+def _with_reasons(sentence: str, left_out: list[str]) -> str:
+    """Where no row is a task, the first reason is what the user needs."""
+    return f"{sentence}; {len(left_out)} rows are no tasks, the first because: {left_out[0]}" if left_out else sentence
 
 
 def select(tasks: Iterable[Task], source: TaskSource) -> list[Task]:

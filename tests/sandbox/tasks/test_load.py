@@ -100,6 +100,23 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
         load_tasks(TaskSource(**source), [base])
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "'.*rows.jsonl': it holds none$"),
+        (
+            '{"a": 1}\n{"b": 2}\n',
+            r"it holds none; 2 rows are no tasks, the first because: a row with the fields \['a'\]",
+        ),
+    ],
+    ids=["no rows", "no row is a task"],
+)
+def test_a_data_set_without_a_task_says_why(tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(content)
+    with pytest.raises(DatasetError, match=sentence):
+        load_tasks(TaskSource(dataset=str(tmp_path / "rows.jsonl")), [], lambda reason: None)
+
+
 def test_an_absent_data_set_is_said_to_be_where_it_was_looked_for_and_not_where_only_pods_look(base: Path) -> None:
     """A folder that the user named is told whether or not it is there."""
     with pytest.raises(DatasetError, match=f"'absent' is not in {base / 'typo'} or {base}; "):
