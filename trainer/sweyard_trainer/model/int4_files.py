@@ -20,6 +20,7 @@ from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.model.four_bit import BLOCK, quantize, step_sizes
 from sweyard_trainer.model.intact import INDEX
 from sweyard_trainer.model.load import empty_model
+from sweyard_trainer.model.readable import make_readable
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -39,6 +40,7 @@ def write_int4(model: Path, directory: Path) -> None:
             places |= dict.fromkeys(tensors, path.name)
         elif path.is_file() and path.name not in (INDEX, COMPLETE):
             shutil.copyfile(path, directory / path.name)
+    make_readable(directory)
     (directory / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}), encoding="utf-8")
     (directory / "config.json").write_text(json.dumps(config | {"quantization_config": _scheme()}), encoding="utf-8")
 

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from sweyard_api.infrastructure import Lora
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.model.four_bit import hold_in_four_bits, whole_weights
+from sweyard_trainer.model.readable import make_readable
 
 ADAPTER = "default"
 _A, _B = f".lora_A.{ADAPTER}.weight", f".lora_B.{ADAPTER}.weight"
@@ -77,6 +78,7 @@ def save_adapter(state: dict[str, Tensor], lora: Lora, model: str, directory: Pa
     directory.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(directory)
     save_file(adapters, directory / "adapter_model.safetensors", metadata={"format": "pt"})
+    make_readable(directory)
 
 
 def fold_adapters(state: dict[str, Tensor], lora: Lora) -> dict[str, Tensor]:

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sweyard_trainer.model.readable import make_readable
+
 WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.pt", "COMPLETE")
 
 
@@ -28,3 +30,4 @@ def save_model(
     model.config.dtype = dtype
     model.save_pretrained(directory, state_dict={name: tensor.to(dtype) for name, tensor in state.items()})
     model.config.dtype = config_dtype
+    make_readable(directory)

@@ -6,6 +6,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from sweyard_api.workload import ScratchModel
+from sweyard_trainer.model.readable import make_readable
 
 HEAD_DIM = 64
 """The least that vLLM's CPU attention takes."""
@@ -47,3 +48,4 @@ def make_scratch_model(
     )
     network.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+    make_readable(directory)
