@@ -192,7 +192,7 @@ class Inference(PodOptions):
     cpu_kv_cache: PositiveQuantity = "1Gi"
     """Key-value cache of a CPU engine."""
     url: Annotated[str, Field(max_length=2_048, pattern=r"^https?://")] | None = None
-    """Base URL of an external engine."""
+    """Of an external engine: its root, to which `/v1` and the routes that take weights are added."""
     api_key_secret: DottedName | None = None
     """Secret whose key `token` authorises at `url`."""
     fixed_weights: bool = False
@@ -219,6 +219,12 @@ class Inference(PodOptions):
             "must be set if and only if inference.placement is `external`",
             lambda inference: (inference.placement == "external") == (inference.url is not None),
             "!has(self.url) || !has(self.placement) || self.placement == 'external'",
+        ),
+        Rule(
+            "url",
+            "ends in /v1, which is added to it: give the server's root",
+            lambda inference: not (inference.url or "").rstrip("/").endswith("/v1"),
+            "!has(self.url) || !self.url.matches('/v1/*$')",
         ),
         Rule(
             "fixedWeights",

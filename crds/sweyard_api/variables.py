@@ -13,8 +13,9 @@ OUTPUT = "output"
 
 
 def _storage_url(text: str) -> str:
-    """Of a directory too; a relative one counts from where the command was started."""
-    return text if "://" in text else Path(text).expanduser().absolute().as_uri()
+    """Of a directory too; a relative one counts from where the command was started. fsspec takes it letter by letter,
+    so that a blank must stay one."""
+    return text if "://" in text else f"file://{Path(text).expanduser().absolute()}"
 
 
 @dataclass(frozen=True, slots=True)

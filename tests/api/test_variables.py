@@ -27,6 +27,10 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         *(SWE_PDB, "SWE_PDB_CHECKPOINT_BASE", "kept"),
         {"checkpoint": {"url": (Path.cwd() / "kept").as_uri()}},
     ),
+    "a directory of checkpoints whose name has a blank": (
+        *(SWE_PDB, "SWE_PDB_CHECKPOINT_BASE", "/data/my checkpoints"),
+        {"checkpoint": {"url": "file:///data/my checkpoints"}},
+    ),
     "a bucket of checkpoints": (
         *(SWE_PDB, "SWE_PDB_CHECKPOINT_BASE", "s3://bucket/runs"),
         {"checkpoint": {"url": "s3://bucket/runs"}},
