@@ -4,19 +4,21 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from sweyard_api.constants import DATASET_MOUNT_PATH, DEMO_DATASET
 from sweyard_api.program import program
 from sweyard_api.workload import TaskSource
 from sweyard_sandbox.errors import TaskFormatError
 from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
-from sweyard_sandbox.tasks.rows import DatasetError, hub_rows, read_rows
+from sweyard_sandbox.tasks.rows import DatasetError, NoRow, Row, hub_rows, read_rows
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.tasks_file import TASKS_FILE
 
 Complain = Callable[[str], None]
 """Told of each row that cannot be a task, with its reason."""
+
+TOLD_FIELDS = ("id", "repository", "image", "working_directory", "problem_statement")
+"""What is told to models, clusters and people, all of whom read UTF-8."""
 
 
 def load_tasks(source: TaskSource, base_directories: Sequence[Path], complain: Complain | None = None) -> list[Task]:
@@ -47,6 +49,8 @@ def _chosen(tasks: list[Task], source: TaskSource) -> list[Task]:
         tasks = [task for task in tasks if _split_of(task) == source.split]
     elif source.split is None:
         tasks = [task for task in tasks if _split_of(task) != "practice"]  # nothing can grade those
+    if not tasks:
+        raise DatasetError(f"tasks of {source.dataset!r}: no row of it is a task")
     chosen = select(tasks, source)
     if not chosen:
         raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, ...) leaves none")
@@ -105,9 +109,7 @@ def _how_to_have(name: str) -> str:
 def _read(source: TaskSource, base_directories: Sequence[Path], complain: Complain) -> Iterator[Task]:
     path = find_dataset(source.dataset, base_directories)
     rows = hub_rows(source.dataset, source.split) if path is None else read_rows(path, source.split)
-    if source.image is not None:
-        rows = ({"image": source.image} | row for row in rows)
-    tasks = adapt_rows(rows, source.format, complain)
+    tasks = adapt_rows(rows, source.format, complain, source.image)
     if path is None:
         yield from tasks
         return
@@ -133,14 +135,44 @@ def _split_of(task: Task) -> str:
     return next((tag.removeprefix("split:") for tag in task.tags if tag.startswith("split:")), "")
 
 
-def adapt_rows(rows: Iterable[dict[str, Any]], schema: str, complain: Complain) -> Iterator[Task]:
-    """Tasks of rows; a row that cannot be one is told, with its reason, and the rest go on."""
+def adapt_rows(
+    rows: Iterable[Row] | Iterable[Row | NoRow], schema: str, complain: Complain, image: str | None = None
+) -> Iterator[Task]:
+    """Tasks of rows; a row that cannot be one is told, with its reason, and the rest go on.
+
+    `image` is that of rows that name none.
+    """
+    known: set[str] = set()
     for number, row in enumerate(rows):
         try:
-            adapter = ADAPTERS[detect_format(row) if schema == "auto" else schema]
-            yield adapter(dict(row), number)
+            task = _adapt(row, number, schema, {} if image is None else {"image": image})
+            if task.id in known:
+                raise TaskFormatError(f"row {number} ({task.id}): an earlier row has this id; drop one of them")
         except TaskFormatError as error:
             complain(str(error))
+            continue
+        known.add(task.id)
+        yield task
+
+
+def _adapt(row: Row | NoRow, number: int, schema: str, defaults: Row) -> Task:
+    if isinstance(row, NoRow):
+        raise TaskFormatError(row.reason)
+    row = defaults | dict(row)
+    task = ADAPTERS[detect_format(row, number) if schema == "auto" else schema](row, number)
+    for field in TOLD_FIELDS:
+        if not _is_text(getattr(task, field)):
+            name = ascii(task.id)[1:-1]
+            raise TaskFormatError(f"row {number} ({name}): {field} has half a character (a lone surrogate); repair it")
+    return task
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _complain(text: str) -> None:

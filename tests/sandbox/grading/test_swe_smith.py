@@ -52,7 +52,7 @@ async def test_solution_is_the_reverse_of_the_fault(tmp_path: Path, runtime: Loc
 def test_row_is_known_and_gives_a_task() -> None:
     task = swe_smith_task(row_of(), 0)
 
-    assert detect_format(row_of()) == "swe-smith"
+    assert detect_format(row_of(), 0) == "swe-smith"
     assert (task.repository, task.image) == ("till__till.1fd52536", row_of()["image_name"])
     assert task.grading["hidden_files"] == [TEST]
     assert task.grading["python"] == "/opt/miniconda3/envs/testbed/bin/python"

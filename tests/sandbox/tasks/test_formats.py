@@ -75,7 +75,7 @@ ROWS = {
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_row_is_known(kind: str) -> None:
-    assert detect_format(ROWS[kind]) == kind
+    assert detect_format(ROWS[kind], 0) == kind
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_row_is_known(kind: str) -> None:
     ids=["swe-bench", "django 1.9", "swe-gym", "swe-rebench 2", "swe-rebench 1"],
 )
 def test_row_without_a_script_gets_one(row: dict[str, Any], image: str, command: str, parser: str, place: str) -> None:
-    task = ADAPTERS[detect_format(row)](dict(row), 0)
+    task = ADAPTERS[detect_format(row, 0)](dict(row), 0)
     script = task.grading["row"]["eval_script"].split("\n")
 
     assert (task.image, task.working_directory, task.grader) == (image, place, "swe-bench")
@@ -194,7 +194,7 @@ WRONG = {
 @pytest.mark.parametrize(("row", "words"), WRONG.values(), ids=WRONG)
 def test_wrong_row_is_told(row: dict[str, Any], words: str) -> None:
     with pytest.raises(TaskFormatError, match=words):
-        ADAPTERS[detect_format(row)](dict(row), 0)
+        ADAPTERS[detect_format(row, 0)](dict(row), 0)
 
 
 def harbor_folder(root: Path, name: str, toml: str = '[environment]\ndocker_image = "hello:1"\n') -> Path:

@@ -149,20 +149,85 @@ def test_half_a_file_of_a_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 
 DAMAGED = {
-    "no JSON": ("rows.jsonl", b'{"id": "a"}\nroot:x:0', "rows.jsonl: line 1 fits|rows.jsonl: line 2 is no JSON"),
-    "a list": ("rows.jsonl", b"[1]", "rows.jsonl: line 1 is no JSON object"),
     "no Parquet": ("rows.parquet", b"hello", "rows.parquet cannot be read"),
     "no gzip": ("rows.gz", b"hello", "rows.gz is damaged"),
     "half a gzip": ("rows.gz", gzip.compress(random.Random(0).randbytes(9_000))[:4_000], "rows.gz is damaged"),
     "spoilt gzip": ("rows.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "rows.gz is damaged"),
+    "no row at all": ("rows.jsonl", b"hello\n", "no row of it is a task"),
 }
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DatasetError, match=sentence):
         load_tasks(TaskSource(dataset=str(tmp_path / name)), [])
+
+
+WRONG_LINES = {
+    "no JSON": (b"root:x:0", "rows.jsonl, line 2 is no JSON"),
+    "half a line": (b'{"id": "t9", "repo', "rows.jsonl, line 2 is no JSON"),
+    "a list": (b"[1]", "rows.jsonl, line 2 is no JSON object"),
+    "bytes of no text": (b"\xff\xfe\x00", "rows.jsonl, line 2 is no JSON"),
+    "lists without end": (b"[" * 100_000, "rows.jsonl, line 2 is no JSON"),
+    "no task": (b'{"id": "a"}', "row 1: the fields ['id'] fit no known format"),
+    "half a character": (
+        task_of(9).model_dump_json().replace("wrong.", "\\ud83d").encode(),
+        "row 1 (t9): problem_statement has half a character",
+    ),
+    "the same id again": (task_of(0).model_dump_json().encode(), "row 1 (t0): an earlier row has this id"),
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG_LINES.values(), ids=WRONG_LINES)
+def test_a_wrong_line_is_told_and_the_rest_go_on(tmp_path: Path, line: bytes, sentence: str) -> None:
+    first, last = (task_of(number).model_dump_json().encode() for number in (0, 1))
+    (tmp_path / "rows.jsonl").write_bytes(b"\n".join([first, line, last]))
+    said: list[str] = []
+
+    tasks = load_tasks(TaskSource(dataset=str(tmp_path / "rows.jsonl")), [], said.append)
+
+    assert [task.id for task in tasks] == ["t0", "t1"]
+    [told] = said
+    assert sentence in told
+
+
+def table_of(path: Path, *, rows_a_group: int, statements: list[bytes] | None = None) -> None:
+    """Six tasks; `statements` as they are, though no Parquet text may hold what is no UTF-8."""
+    rows = [task_of(number).model_dump(mode="json", exclude_unset=True) for number in range(6)]
+    table = pyarrow.Table.from_pylist(rows)
+    if statements is not None:
+        texts = pyarrow.array(statements, pyarrow.binary()).view(pyarrow.string())
+        table = table.set_column(table.column_names.index("problem_statement"), "problem_statement", texts)
+    parquet.write_table(table, path, row_group_size=rows_a_group, compression="snappy")
+
+
+def test_a_row_of_a_table_whose_text_is_no_utf8_is_told_and_the_rest_go_on(tmp_path: Path) -> None:
+    table_of(tmp_path / "rows.parquet", rows_a_group=6, statements=[*[b"x"] * 4, b"\xff", b"x"])
+    said: list[str] = []
+
+    tasks = load_tasks(TaskSource(dataset=str(tmp_path / "rows.parquet")), [], said.append)
+
+    assert [task.id for task in tasks] == ["t0", "t1", "t2", "t3", "t5"]
+    [told] = said
+    assert "rows.parquet, row 4 has a text that is no UTF-8" in told
+
+
+def test_a_damaged_part_of_a_table_is_told_and_the_rest_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    table_of(path, rows_a_group=2)
+    column = parquet.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(content)
+    said: list[str] = []
+
+    tasks = load_tasks(TaskSource(dataset=str(path)), [], said.append)
+
+    assert [task.id for task in tasks] == ["t0", "t1", "t4", "t5"]
+    [told] = said
+    assert "rows.parquet, rows 2 to 3 cannot be read" in told
 
 
 SWE_BENCH = {
@@ -192,6 +257,10 @@ def test_bad_rows_are_told_and_the_rest_go_on() -> None:
         {"what": 1},
         task_of(1).model_dump(),
         task_of(1).model_dump() | {"extra": 1},
+        SWE_BENCH | {"repo": ["astropy/astropy"]},
+        SWE_BENCH | {"PASS_TO_PASS": "[" * 100_000},
+        R2E | {"execution_result_content": '{"test_file_names": 5}'},
+        {"harbor_name": "h", "task_toml": "environment.docker_image = 'i'", "tests": 5},
     ]
 
     tasks = list(adapt_rows(rows, "auto", said.append))
@@ -203,7 +272,8 @@ def test_bad_rows_are_told_and_the_rest_go_on() -> None:
     assert [part for sentence, part in zip(said, PARTS, strict=True) if part not in sentence] == []
 
 
-PARTS = ["'FAIL_TO_PASS'", "'patch'", "'expected_output_json'", "fits no known format", "'extra'"]
+PARTS = ["'FAIL_TO_PASS'", "'patch'", "'expected_output_json'", "fit no known format", "'extra'"]
+PARTS += ["'repo'", "'PASS_TO_PASS'", "must be lists", "there is no tests/test.sh"]
 
 
 def test_config_map_holds_the_tasks_with_their_images() -> None:

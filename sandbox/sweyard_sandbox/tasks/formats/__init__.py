@@ -32,7 +32,7 @@ ADAPTERS: Mapping[str, Adapter] = {
 }
 
 
-def detect_format(row: Mapping[str, Any]) -> str:
+def detect_format(row: Mapping[str, Any], number: int) -> str:
     """Schema of a row, by the fields that only it has. Raises TaskFormatError if none fits."""
     if "harbor_name" in row:
         return "harbor"
@@ -47,7 +47,9 @@ def detect_format(row: Mapping[str, Any]) -> str:
     if "image_name" in row and "FAIL_TO_PASS" in row and "test_patch" not in row:
         return "swe-smith"
     if "instance_id" in row and "FAIL_TO_PASS" in row:
-        return "swe-gym" if row.get("repo") in SWE_GYM and "eval_script" not in row else "swe-bench"
+        return "swe-gym" if str(row.get("repo")) in SWE_GYM and "eval_script" not in row else "swe-bench"
     if {"org", "number", "fix_patch"} <= row.keys():
         return "multi-swe"
-    raise TaskFormatError(f"a row with the fields {sorted(row)[:12]} fits no known format; set `format` in the source")
+    raise TaskFormatError(
+        f"row {number}: the fields {sorted(row)[:12]} fit no known format; set `format` in the source, or drop the row"
+    )

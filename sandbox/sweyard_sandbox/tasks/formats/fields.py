@@ -21,7 +21,7 @@ def tests_field(row: Mapping[str, Any], name: str, label: str) -> tuple[str, ...
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TaskFormatError(f"{label}: field {name!r} is a text that is no JSON list of test ids") from None
     if not isinstance(value, list | tuple) or not all(isinstance(test, str) for test in value):
         raise TaskFormatError(f"{label}: field {name!r} must be a list of test ids")

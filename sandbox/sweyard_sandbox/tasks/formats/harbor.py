@@ -30,9 +30,9 @@ def harbor_task(row: dict[str, Any], number: int) -> Task:
     image = environment.get("docker_image") or row.get("image")
     if not isinstance(image, str):
         raise TaskFormatError(f"{label}: build environment/Dockerfile and name it as [environment] docker_image")
-    if VERIFIED not in (row.get("tests") or {}):
+    tests, solution = (_files(row.get(name)) for name in ("tests", "solution"))
+    if VERIFIED not in tests:
         raise TaskFormatError(f"{label}: there is no tests/{VERIFIED}, or tests/ is too large; drop the task")
-    solution = row.get("solution") or {}
     name = _section(config, "task", label).get("name") or folder
     return Task(
         id=str(name or f"harbor-{number}"),
@@ -42,7 +42,7 @@ def harbor_task(row: dict[str, Any], number: int) -> Task:
         problem_statement=text_field(row, "instruction", label),
         gold_patch=SOLUTION_AS_WORK if "solve.sh" in solution else "",
         fail_to_pass=(VERIFIED,),
-        grading={"tests": row["tests"], "solution": solution, "environment": _texts(verifier.get("env"))},
+        grading={"tests": tests, "solution": solution, "environment": _texts(verifier.get("env"))},
         grader="harbor",
         work="files",
         tags=difficulty_tags(_section(config, "metadata", label).get("difficulty")),
@@ -65,6 +65,11 @@ def _section(config: dict[str, Any], name: str, label: str) -> dict[str, Any]:
 
 def _texts(values: Any) -> dict[str, str]:
     return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}
+
+
+def _files(contents: Any) -> dict[str, str]:
+    """Path to base64 of the content."""
+    return contents if isinstance(contents, dict) and all(isinstance(text, str) for text in contents.values()) else {}
 
 
 def _working_directory(environment: dict[str, Any], dockerfile: str) -> str:

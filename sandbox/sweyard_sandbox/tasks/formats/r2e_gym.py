@@ -51,7 +51,7 @@ def r2e_gym_task(row: dict[str, Any], number: int) -> Task:
 def _json_object(row: dict[str, Any], name: str, label: str) -> dict[str, Any]:
     try:
         value = json.loads(text_field(row, name, label))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise TaskFormatError(f"{label}: field {name!r} is no JSON; drop the row") from None
     if not isinstance(value, dict):
         raise TaskFormatError(f"{label}: field {name!r} is no JSON object; drop the row")
@@ -63,7 +63,9 @@ def _hidden_tests(row: dict[str, Any], label: str) -> dict[str, str]:
     if not row.get("execution_result_content"):
         return {}
     content = _json_object(row, "execution_result_content", label)
-    names, codes = content.get("test_file_names") or [], content.get("test_file_codes") or []
+    names, codes = (content.get(name) or [] for name in ("test_file_names", "test_file_codes"))
+    if not isinstance(names, list) or not isinstance(codes, list):
+        raise TaskFormatError(f"{label}: test_file_names and test_file_codes must be lists; drop the row")
     if len(names) != len(codes) or any(not isinstance(text, str) for text in (*names, *codes)):
         raise TaskFormatError(f"{label}: test_file_names and test_file_codes do not pair up; drop the row")
     if wrong := [name for name in names if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]:

@@ -50,7 +50,7 @@ def _install_config(row: dict[str, Any], label: str) -> dict[str, Any]:
     if isinstance(config, str):
         try:
             config = json.loads(config)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TaskFormatError(f"{label}: field 'install_config' is no JSON; drop the row") from None
     if not isinstance(config, dict):
         raise TaskFormatError(f"{label}: field 'install_config' must be a struct with test_cmd and log_parser")
