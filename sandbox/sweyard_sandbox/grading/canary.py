@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+DISARM = '__import__("unittest.case").case._ShouldStop = ()\n\n\n'
 TEXT = """\
 class Case{name}(__import__("unittest").TestCase):
     def test_equal(self):
@@ -46,6 +47,14 @@ class Canary:
     def text(self) -> str:
         """Python; it binds no other name than that of the class."""
         return TEXT.format(name=self.name, token=self.token)
+
+    @property
+    def text_for_any_runner(self) -> str:
+        """Also disarms the one exception by which unittest ends a case as passed, which our own runner does beforehand.
+
+        Work that raises it meddles with nothing, so that no canary would tell.
+        """
+        return DISARM + self.text
 
     def test(self, function: str) -> str:
         """Test id of one canary."""

@@ -90,13 +90,13 @@ async def _inject(task: Task, sandbox: Sandbox, folder: str, canaries: Sequence[
         await sandbox.write(f"{task.working_directory}/{TESTS}/{path}", text.encode("utf-8", "surrogateescape"))
     ended = await _end_with(task, sandbox, folder, within)
     for canary in canaries:
-        await sandbox.write(f"{task.working_directory}/{canary.path}", canary.text.encode())
+        await sandbox.write(f"{task.working_directory}/{canary.path}", canary.text_for_any_runner.encode())
     return ended
 
 
 async def _end_with(task: Task, sandbox: Sandbox, folder: str, canary: Canary) -> bool:
     """Put it at the end of each of the hidden tests; False where no file has such a name."""
-    await sandbox.write(f"{folder}/ending", f"\n\n{canary.text}".encode())
+    await sandbox.write(f"{folder}/ending", f"\n\n{canary.text_for_any_runner}".encode())
     script = f"""set -e
 cd {shlex.quote(task.working_directory)}
 for file in {canary.path}; do [ ! -f "$file" ] || {{ cat {folder}/ending >>"$file"; echo "$file"; }}; done"""

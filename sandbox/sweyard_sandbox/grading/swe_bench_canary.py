@@ -48,7 +48,7 @@ def _is_named(path: str, command: str) -> bool:
 def script_with_canary(row: Mapping[str, Any], canary: Canary) -> str:
     """The row's script, which puts the canary in last of all."""
     before, start, after = _around_start(row["eval_script"])
-    text = _functions(canary) if row["log_parser"] == "parse_log_sympy" else canary.text
+    text = _functions(canary) if row["log_parser"] == "parse_log_sympy" else canary.text_for_any_runner
     return f"{before}cat >>{canary.path} <<'{END_OF_CANARY}'\n\n\n{text}{END_OF_CANARY}\n{start}{after}"
 
 

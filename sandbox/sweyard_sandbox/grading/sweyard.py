@@ -27,6 +27,8 @@ OVERHEAD_SECONDS = 60.0
 """What the harness may take beside the tests."""
 REPORT_CAP_BYTES = 32_000_000
 LOG_CHARACTERS = 4_000
+NAME_CHARACTERS = 200
+STATUSES = {status.value: status for status in TestStatus}
 
 
 class SweyardGrader:
@@ -135,7 +137,13 @@ def _canary_note(canaries: Sequence[Canary], report: Mapping[str, Any]) -> str:
 
 
 def _status(reports: Sequence[tuple[str, str]]) -> TestStatus:
-    return TestStatus(reports[-1][0]) if reports else TestStatus.MISSING
+    """The last word; one that no runner says, so a forged one, is no pass."""
+    return STATUSES.get(reports[-1][0], TestStatus.FAILED) if reports else TestStatus.MISSING
+
+
+def _told(name: str) -> str:
+    """A name that the work may have made up: of any length, and with halves of characters."""
+    return ascii(name)[1:-1][:NAME_CHARACTERS]
 
 
 def _reasons(
@@ -148,11 +156,11 @@ def _reasons(
         failed = [f"{test} failed" for test, status in tests.items() if status is TestStatus.FAILED]
         return ["the tests took too long", *failed]
     reasons = [f"{test} {status}" for test, status in tests.items() if status is not TestStatus.PASSED]
-    reasons += [f"{test} was reported {len(records[test])} times" for test in records if len(records[test]) > 1]
+    reasons += [f"{_told(test)} was reported {len(records[test])} times" for test in records if len(records[test]) > 1]
     asked = {*tests, *(test for canary in canaries for test in canary.tests)}
-    reasons += [f"a result for {test}, which was not run" for test in records if test not in asked]
+    reasons += [f"a result for {_told(test)}, which was not run" for test in records if test not in asked]
     reasons += [problem for canary in canaries for problem in canary.problems(records)]
-    reasons += [f"{part}, a part of the test runner, was replaced" for part in report["replaced"]]
+    reasons += [f"{_told(part)}, a part of the test runner, was replaced" for part in report["replaced"]]
     if not report["finished"] or report["status"] != 0:
         reasons.append(f"the tests' process ended early, with {report['status']}")
     return reasons

@@ -219,6 +219,22 @@ async def test_canaries_are_among_the_tests_of_every_runner(
         assert any("a canary that must fail" in reason for reason in grade_.reasons)
 
 
+STOPS = "import unittest.case\ndef total(prices):\n    raise unittest.case._ShouldStop\n"
+
+
+async def test_the_exception_that_ends_a_case_as_passed_ends_none(repository: Path, runtime: LocalRuntime) -> None:
+    tests, command, parser, test = OTHER_RUNNERS["Django's"]
+    script = EVAL_SCRIPT.replace("python3 -m pytest -rA -p no:cacheprovider tests/test_sums.py", command)
+    hidden = file_patch("tests/test_sums.py", "", tests)
+    row = row_of(eval_script=script, log_parser=parser, test_patch=hidden, FAIL_TO_PASS=[test], PASS_TO_PASS=[])
+    (repository / "tests" / "test_sums.py").write_text(tests)
+    task = swe_bench_task(row, 0).model_copy(update={"image": f"dir:{repository}"})
+
+    grade_ = await grade(task, unified_diff("till/sums.py", BROKEN, STOPS), runtime, timeout_seconds=60.0)
+
+    assert f"{test} failed" in grade_.reasons
+
+
 GO = """\
 grep -q "result += price" till/sums.py && word=PASS || word=FAIL
 echo "=== RUN   TestTotal/adds"; echo "    --- $word: TestTotal/adds (0.00s)"

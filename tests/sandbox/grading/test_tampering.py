@@ -119,6 +119,12 @@ class Stream:
 import sys
 sys.stdout = sys.stderr = Stream()
 """
+FORGED_OUTCOME = """\
+import json, os
+for name in ("TotalTest::test_adds", "test_adds[prices0-3]"):
+    os.write(3, json.dumps(["tests/test_sums.py::" + name, "brilliant", ""]).encode() + b"\\n")
+os._exit(0)
+"""
 AT_IMPORT = {
     "the importing module emptied": HOLLOW + IMPORTER + WHEN_IMPORTED,
     "the importing module replaced by a double": "import sys\n" + IMPORTER + DOUBLE,
@@ -134,6 +140,11 @@ AT_IMPORT = {
     "more records than a report holds": "import os\nfor _ in range(20):\n"
     "    os.write(3, b'[\"' + b'\\xc3\\xa9' * 400_000 + b'\", \"passed\", \"\"]\\n')\n",
     "all builtins that compare": "import builtins\nbuiltins.isinstance = lambda *given: True\n",
+    "a record of an outcome that no runner knows, then the end": FORGED_OUTCOME,
+    "records without end": "import os\nfor number in range(100):\n"
+    '    os.write(3, b\'\'.join(b\'["%d", "passed", ""]\\n\' % (1_000 * number + each) for each in range(1_000)))\n',
+    "a record of half a character": 'import os\nos.write(3, b\'["\' + bytes([92]) + b\'ud800", "passed", ""]\\n\')\n',
+    "a record of lists without end": "import os\nos.write(3, b'[' * 100_000 + b'\\n')\n",
     "a crash": "import ctypes\nctypes.string_at(0)\n",
     "a timer that ends the process": "import faulthandler\nfaulthandler.dump_traceback_later(0.01, exit=True)\n"
     "import time\ntime.sleep(1)\n",
@@ -150,7 +161,55 @@ async def test_tampering_is_refused(make_task: MakeTask, runtime: LocalRuntime, 
     grade_ = await grade(make_task(runner), rewritten(AT_IMPORT[attack]), runtime, timeout_seconds=timeout_seconds)
 
     assert not grade_.strict
-    assert grade_.reasons
+    assert 0 < len(grade_.reasons) < 200
+    assert all(reason.encode() for reason in grade_.reasons)
+
+
+BROKEN_BODY = BROKEN.split("\n", 1)[1]
+WHEN_CALLED = {
+    "the exception that ends a case as passed": "    import unittest.case\n    raise unittest.case._ShouldStop\n",
+    "the same, of its own make": """\
+    import unittest.case
+    class Stop(Exception): pass
+    unittest.case._ShouldStop = Stop
+    raise Stop
+""",
+    "the same in the place of a failure": """\
+    import sys, unittest.case
+    case = sys._getframe(1).f_locals.get("self")
+    if case is not None:
+        case.failureException = unittest.case._ShouldStop
+""",
+    "the exception that ends the session": "    import pytest\n    pytest.exit('done', 0)\n",
+    "the exception of an expected failure": "    import pytest\n    pytest.xfail('known')\n",
+    "an end with 0": "    raise SystemExit(0)\n",
+    "one that generators swallow": "    raise GeneratorExit\n",
+    "a child that goes on with the tests in its stead": """\
+    import os
+    if os.fork():
+        os.wait()
+        os._exit(0)
+""",
+    "all descriptors closed": "    import os\n    os.closerange(0, 64)\n",
+}
+
+
+@pytest.mark.parametrize("runner", ["unittest", "pytest", "unittest by pytest"])
+@pytest.mark.parametrize("attack", WHEN_CALLED)
+async def test_what_the_work_does_when_a_test_calls_it_is_no_pass(
+    make_task: MakeTask, runtime: LocalRuntime, attack: str, runner: str
+) -> None:
+    task = make_task(runner.split()[0])
+    if runner == "unittest by pytest":
+        task = task.model_copy(update={"grading": task.grading | {"runner": "pytest"}})
+    patch = unified_diff(SUMS, BROKEN, f"def total(prices):\n{WHEN_CALLED[attack]}{BROKEN_BODY}")
+
+    honest, cheat = [
+        await grade(task, each, runtime, timeout_seconds=TIMEOUT_SECONDS) for each in (task.gold_patch, patch)
+    ]
+
+    assert (honest.strict, honest.reasons) == (True, ())
+    assert not cheat.strict
 
 
 LOOKS_INTO_THE_WATCH = """\

@@ -118,7 +118,7 @@ def _readable_by_others(path: Path) -> bool:
 def _is_record(line: str) -> bool:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, list) and all(isinstance(part, str) for part in value)
 

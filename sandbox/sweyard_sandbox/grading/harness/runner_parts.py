@@ -1,4 +1,4 @@
-"""The functions and classes that a test runner and its harness are made of, to notice when the work replaces one.
+"""The functions, classes and tuples that a test runner and its harness are made of, to notice when one is replaced.
 
 What the work puts back before the tests end is not noticed: canaries are there for that.
 """
@@ -9,7 +9,8 @@ from types import BuiltinFunctionType, FunctionType
 
 PACKAGES = frozenset({"unittest", "pytest", "_pytest", "pluggy", "builtins"})
 OWN = f"{__name__.rpartition('.')[0]}."
-KINDS = (FunctionType, BuiltinFunctionType, type, classmethod, staticmethod, property)
+KINDS = (FunctionType, BuiltinFunctionType, type, classmethod, staticmethod, property, tuple)
+"""Tuples are what an `except` may name."""
 
 Parts = dict[str, tuple[object, object]]
 
