@@ -29,6 +29,10 @@ RUNNER_MODULES = {
 METADATA_SUFFIXES = (".egg-info", ".dist-info")
 """Folders of what an installed package says of itself, plugins of pytest among it."""
 BINARY_SUFFIXES = (".pyc", ".pyo", ".so", ".pth", ".egg-link")
+OTHER_TEST_FILE = re.compile(r"_test\.go$|\.(test|spec)\.[cm]?[jt]sx?$")
+"""Tests in Go, JavaScript and TypeScript."""
+OTHER_CONFIGURATION = re.compile(r"(^|/)(\.cargo/.*|(jest|vitest|karma)\.conf(ig)?\.[^/]*|\.mocharc\.[^/]*)$")
+"""Of cargo, whose settings can put a program before each test's, and of runners for JavaScript."""
 TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 
 
@@ -68,9 +72,11 @@ def _objection(section: Section, python_path: Sequence[str], test_files: frozens
         return "outside the repository"
     if any(path.is_relative_to(each) for each in own):
         return "the grader's own"
-    if section.path in test_files or TEST_FILE.search(section.path) or TEST_FOLDERS & set(path.parts[:-1]):
+    if section.path in test_files or _is_test(section.path) or TEST_FOLDERS & set(path.parts[:-1]):
         return "a test"
     if path.name in CONFIGURATION or path.name.endswith(BINARY_SUFFIXES) or _is_metadata(path):
+        return "configuration of the tests' run"
+    if OTHER_CONFIGURATION.search(section.path):
         return "configuration of the tests' run"
     if section.is_symlink:
         return "a symbolic link"
@@ -81,8 +87,12 @@ def _objection(section: Section, python_path: Sequence[str], test_files: frozens
 
 def _objection_to_source(section: Section, test_files: frozenset[str]) -> str:
     """A rename removes what it renames."""
-    is_test = section.source in test_files or TEST_FILE.search(section.source)
+    is_test = section.source in test_files or _is_test(section.source)
     return "moves a test" if section.source and is_test else ""
+
+
+def _is_test(path: str) -> bool:
+    return bool(TEST_FILE.search(path) or OTHER_TEST_FILE.search(path))
 
 
 def _is_metadata(path: PurePosixPath) -> bool:
@@ -90,6 +100,9 @@ def _is_metadata(path: PurePosixPath) -> bool:
 
 
 def _hides_a_module(path: PurePosixPath, python_path: Sequence[str]) -> bool:
+    """Only Python does, and not a folder of another language that has such a name (`cmd`, `types`)."""
+    if path.suffix != ".py":
+        return False
     for root in ("", *python_path):
         base = PurePosixPath(root)
         if path.is_relative_to(base) and (inner := path.relative_to(base)).parts:

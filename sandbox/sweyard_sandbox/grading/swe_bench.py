@@ -25,7 +25,7 @@ from sweyard_sandbox.grading.harness.supervise import touched_paths
 from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.grading.protect import keep_work
 from sweyard_sandbox.grading.sealed import acquire_sealed
-from sweyard_sandbox.grading.swe_bench_canary import END, START, hidden_file, problems, script_with_canary
+from sweyard_sandbox.grading.swe_bench_canary import END, START, files_for_canaries, problems, script_with_canaries
 from sweyard_sandbox.runtime import Result, Runtime, Sandbox
 from sweyard_sandbox.tasks.prepare import GIT
 from sweyard_sandbox.tasks.task import Task
@@ -85,9 +85,9 @@ async def _evaluate(
     row = task.grading["row"]
     # Importing swebench takes seconds and reading its logs holds the interpreter: neither may stop the event loop.
     specification = await asyncio.to_thread(_specification, row)
-    path = hidden_file(row, task.fail_to_pass)
-    canaries = make_inner_canaries([f"{task.working_directory}/{path}"] if path else [], secrets.token_hex)
-    script = script_with_canary(row, canaries[0]) if canaries else specification.eval_script
+    paths = [f"{task.working_directory}/{path}" for path in files_for_canaries(row, task.fail_to_pass)]
+    canaries = make_inner_canaries(paths, secrets.token_hex)
+    script = script_with_canaries(row, canaries) if canaries else specification.eval_script
     sandbox = await acquire_sealed(runtime, task.image, deadline_seconds=ACQUIRE_DEADLINE_SECONDS)
     async with sandbox:
         if hidden_files := task.grading.get("hidden_files"):

@@ -1,14 +1,16 @@
 """Canaries for evaluation scripts of SWE-bench rows, whose log has no nonce. Pure.
 
-They end a file of hidden tests just before the tests begin, so that whatever runs that file runs them too, and are read
-by the parser that reads the rest. sympy's own runner knows functions alone; all others collect classes.
+They end the files of hidden tests just before the tests begin, so that whatever runs a file runs them too, and are read
+by the parser that reads the rest. sympy's own runner knows functions alone; all others of Python collect classes.
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweyard_sandbox.grading.canary import MUST_FAIL, Canary
+from sweyard_sandbox.grading.compiled_canary import can_hold_canary, compiled_text
 from sweyard_sandbox.grading.patch import split_patch
 from sweyard_sandbox.grading.protect import TEST_FILE
 
@@ -19,14 +21,15 @@ FAILING = frozenset({"FAILED", "ERROR"})
 PASSING = frozenset({"PASSED", "XFAIL"})
 
 
-def hidden_file(row: Mapping[str, Any], fail_to_pass: Sequence[str]) -> str | None:
-    """A Python file of hidden tests that the row's script runs; None where that cannot be told."""
-    _, _, command = _around_start(row["eval_script"])
-    command = command.partition(END)[0]
-    sections = split_patch(str(row.get("test_patch") or ""))
-    hidden = [section.path for section in sections if not section.is_deletion]
-    named = [test.split("::", 1)[0] for test in fail_to_pass if "::" in test]
-    return next((path for path in hidden or named if TEST_FILE.search(path) and _is_named(path, command)), None)
+def files_for_canaries(row: Mapping[str, Any], fail_to_pass: Sequence[str]) -> list[str]:
+    """Files of hidden tests that the row's script runs and that can hold a canary; none where that cannot be told."""
+    _, start, rest = _around_start(row["eval_script"])
+    command = rest.partition(END)[0]
+    sections = [section for section in split_patch(str(row.get("test_patch") or "")) if not section.is_deletion]
+    named = [section.path for section in sections] or [test.split("::", 1)[0] for test in fail_to_pass if "::" in test]
+    python = [path for path in dict.fromkeys(named) if TEST_FILE.search(path) and _is_named(path, command)]
+    compiled = [section.path for section in sections if start and can_hold_canary(section, row["log_parser"])]
+    return python + compiled
 
 
 def _around_start(script: str) -> tuple[str, str, str]:
@@ -45,11 +48,20 @@ def _is_named(path: str, command: str) -> bool:
     return not {path, module, module.removeprefix("tests.")}.isdisjoint(words)
 
 
-def script_with_canary(row: Mapping[str, Any], canary: Canary) -> str:
-    """The row's script, which puts the canary in last of all."""
+def script_with_canaries(row: Mapping[str, Any], canaries: Sequence[Canary]) -> str:
+    """The row's script, which puts the canaries in last of all."""
     before, start, after = _around_start(row["eval_script"])
-    text = _functions(canary) if row["log_parser"] == "parse_log_sympy" else canary.text_for_any_runner
-    return f"{before}cat >>{canary.path} <<'{END_OF_CANARY}'\n\n\n{text}{END_OF_CANARY}\n{start}{after}"
+    ends = (
+        f"cat >>{shlex.quote(canary.path)} <<'{END_OF_CANARY}'\n\n\n{_text(canary, row['log_parser'])}{END_OF_CANARY}\n"
+        for canary in canaries
+    )
+    return f"{before}{''.join(ends)}{start}{after}"
+
+
+def _text(canary: Canary, log_parser: str) -> str:
+    if not canary.path.endswith(".py"):
+        return compiled_text(canary)
+    return _functions(canary) if log_parser == "parse_log_sympy" else canary.text_for_any_runner
 
 
 def _functions(canary: Canary) -> str:
@@ -64,7 +76,7 @@ def _functions(canary: Canary) -> str:
 def problems(canary: Canary, statuses: Mapping[str, str]) -> list[str]:
     """What is wrong with what the log says of it; `statuses` as swebench's parsers give them."""
     said = []
-    for what in (*MUST_FAIL, "test_right"):
+    for what in ("test_right",) if canary.path.endswith(".rs") else (*MUST_FAIL, "test_right"):
         wanted = PASSING if what == "test_right" else FAILING
         found = {status for test, status in statuses.items() if _is_of(canary, what, test)}
         if not found or found - wanted:
@@ -74,4 +86,6 @@ def problems(canary: Canary, statuses: Mapping[str, str]) -> list[str]:
 
 def _is_of(canary: Canary, what: str, test: str) -> bool:
     words = set(re.split(r"\W+", test))
-    return {f"Case{canary.name}", what} <= words or f"test_{canary.name}_{what.removeprefix('test_')}" in words
+    function = f"est_{canary.name}_{what.removeprefix('test_')}"
+    is_function = any(f"{begin}{function}" in words for begin in ("t", "T", "zzz_t"))
+    return is_function or {f"Case{canary.name}", what} <= words

@@ -219,6 +219,24 @@ async def test_canaries_are_among_the_tests_of_every_runner(
         assert any("a canary that must fail" in reason for reason in grade_.reasons)
 
 
+async def test_each_hidden_file_has_canaries(repository: Path, runtime: LocalRuntime) -> None:
+    """Work that empties the file that imports it leaves the others alone."""
+    script = EVAL_SCRIPT.replace("tests/test_sums.py", "tests/test_apart.py tests/test_sums.py")
+    apart = "def test_apart():\n    assert True\n"
+    (repository / "tests" / "test_apart.py").write_text(apart)
+    hidden = file_patch("tests/test_apart.py", "", apart) + file_patch("tests/test_sums.py", "", PYTEST)
+    task = swe_bench_task(row_of(eval_script=script, test_patch=hidden), 0)
+    task = task.model_copy(update={"image": f"dir:{repository}"})
+
+    gold, cheat = [
+        await grade(task, patch, runtime, timeout_seconds=60.0)
+        for patch in (GOLD, rewritten(HOLLOW + IMPORTER + WHEN_IMPORTED))
+    ]
+
+    assert (gold.strict, gold.reasons) == (True, ())
+    assert (cheat.official, cheat.strict) == (True, False)
+
+
 STOPS = "import unittest.case\ndef total(prices):\n    raise unittest.case._ShouldStop\n"
 
 
