@@ -19,6 +19,7 @@ from sweyard_cli.doctor.finding import Finding, Level
 from sweyard_cli.doctor.network_trial import judge
 from sweyard_cli.doctor.permissions import RIGHTS, check_permissions
 from sweyard_cli.doctor.registries import check_registries, judge_limit
+from sweyard_cli.doctor.running_operator import check_operator
 from sweyard_cli.doctor.storage import check_runtime_class, check_storage
 from sweyard_cli.doctor.version import check_version
 from sweyard_cli.doctor.wanted import Wanted, wanted_by
@@ -34,6 +35,11 @@ def storage_class(name: str, default: str = "false") -> dict[str, Any]:
 def gpu_node(name: str, gpus: int, driver: str = "580.95.05") -> dict[str, Any]:
     labels = {"nvidia.com/gpu.product": "H200", "nvidia.com/cuda.driver-version.full": driver}
     return {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}}}
+
+
+def operator(name: str, ready: str) -> dict[str, Any]:
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"namespace": "system", "name": name}, "status": status}
 
 
 def endpoints(*ready: bool) -> list[dict[str, Any]]:
@@ -53,7 +59,11 @@ def clocks(**seconds: float) -> Finding | None:
         (check_permissions("n", {("create", "", "pods/exec"): False}), WARNING, "you may not create pods/exec"),
         (clocks(a=9, b=-1), OK, "clocks of nodes agree"),
         (clocks(a=9, b=-20, c=100), PROBLEM, r"b 20 s ahead, c 100 s behind.*chrony"),
-        (check_dns(endpoints(True, False)), OK, "1 server of the cluster's DNS answer"),
+        (check_dns(endpoints(True, False)), OK, "1 server of the cluster's DNS answers"),
+        (check_dns(endpoints(True, True)), OK, "2 servers of the cluster's DNS answer"),
+        (check_operator([]), PROBLEM, "no operator runs.*install the chart"),
+        (check_operator([operator("a", "False"), operator("b", "True")]), OK, "an operator runs, system/b"),
+        (check_operator([operator("a", "False")]), PROBLEM, "kubectl -n system describe pod a"),
         (check_dns(endpoints(False)), WARNING, "get pods -l k8s-app=kube-dns"),
         (check_dns([]), WARNING, "no server of the cluster's DNS is ready"),
         (check_storage([storage_class("a"), storage_class("b", "true")], None), OK, "default storage class, b"),

@@ -192,6 +192,7 @@ def test_a_cache_is_planned_and_shown(kinds: TestCluster, namespace: str, on_clu
 def test_the_doctor_judges_kinds_nodes_and_budgets(on_cluster: Sweyard, kinds: TestCluster) -> None:
     told = on_cluster("doctor")
     assert "ok: the cluster knows trainingruns, rolloutpools, imagecaches" in told.stdout, told.stderr
+    assert "problem: no operator runs" in told.stdout
     num_nodes = len(json.loads(kinds.kubectl("get", "nodes", "-o", "json"))["items"])
     if num_nodes == 0:
         assert "problem: none of 0 nodes is Ready and schedulable" in told.stdout

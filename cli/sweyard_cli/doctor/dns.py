@@ -11,7 +11,8 @@ def check_dns(slices: Sequence[Mapping[str, Any]]) -> Finding:
     endpoints = [endpoint for found in slices for endpoint in found.get("endpoints") or ()]
     ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
     if ready:
-        return Finding(Level.OK, f"{ready} server{'' if ready == 1 else 's'} of the cluster's DNS answer")
+        told = "1 server of the cluster's DNS answers" if ready == 1 else f"{ready} servers of the cluster's DNS answer"
+        return Finding(Level.OK, told)
     return Finding(
         Level.WARNING,
         "no server of the cluster's DNS is ready (Service kube-dns in kube-system), and trainer pods find engines by "

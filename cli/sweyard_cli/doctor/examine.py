@@ -19,6 +19,7 @@ from sweyard_cli.doctor.dns import check_dns
 from sweyard_cli.doctor.facts import (
     read_clocks,
     read_dns,
+    read_operator_pods,
     read_permissions,
     read_runtime_classes,
     read_storage_classes,
@@ -28,6 +29,7 @@ from sweyard_cli.doctor.finding import Finding, Level
 from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_collection, read_collection, read_max_age
 from sweyard_cli.doctor.nodes import check_kinds, check_nodes, check_runtimes
 from sweyard_cli.doctor.permissions import check_permissions
+from sweyard_cli.doctor.running_operator import check_operator
 from sweyard_cli.doctor.storage import check_runtime_class, check_storage
 from sweyard_cli.doctor.wanted import Wanted
 from sweyard_operator.observe.image_cache import ObservedCache, disk_bytes_of, usable_nodes
@@ -63,6 +65,7 @@ def examine(connection: Connection, wanted: Wanted) -> Iterator[Finding]:
         yield runtime_class
     if kinds.level is not Level.OK:
         return
+    yield check_operator(read_operator_pods(connection))
     with told_plainly("ImageCaches cannot be listed"):
         caches = custom.list_cluster_custom_object(GROUP, VERSION, IMAGE_CACHE.plural)["items"]
     if caches:

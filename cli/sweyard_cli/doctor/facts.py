@@ -78,17 +78,22 @@ def read_runtime_classes(connection: Connection) -> list[str]:
     return [str(one["metadata"]["name"]) for one in found]
 
 
-def read_operator_image(connection: Connection) -> str:
-    """Of a running operator. Raises UserError without one."""
+def read_operator_pods(connection: Connection) -> list[dict[str, Any]]:
+    """Of all namespaces."""
     core = client.CoreV1Api(connection.api_client)
     with told_plainly("the operator's pods cannot be listed"):
-        pods = core.list_pod_for_all_namespaces(label_selector=f"{LABEL_COMPONENT}=operator").items
+        return _plain(connection, core.list_pod_for_all_namespaces(label_selector=f"{LABEL_COMPONENT}=operator"))
+
+
+def read_operator_image(connection: Connection) -> str:
+    """Of a running operator. Raises UserError without one."""
+    pods = read_operator_pods(connection)
     if not pods:
         raise UserError(
             "no operator runs whose image pods could be made from to try network policies: install the chart, or "
             "give --image with python in it"
         )
-    return str(pods[0].spec.containers[0].image)
+    return str(pods[0]["spec"]["containers"][0]["image"])
 
 
 def _plain(connection: Connection, listed: Any) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from sweyard_cli.figures import plural
+
 if TYPE_CHECKING:
     from sweyard_sandbox.tasks.task import Task
 
@@ -43,7 +45,8 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 def composition_lines(figures: dict[str, Any]) -> Iterator[str]:
     """As a person reads it."""
-    yield f"{figures['tasks']} tasks in {figures['images']} images; {figures['left_out']} rows are no tasks"
+    in_images = f"{plural(figures['tasks'], 'task')} in {plural(figures['images'], 'image')}"
+    yield f"{in_images}; {figures['left_out']} rows are no tasks"
     yield f"{figures['without_solution']} have no solution, and cannot be checked before their use"
     failing, passing, statement = (figures[f"median_{name}"] for name in MEDIANS)
     yield f"median of a task: {failing:g} tests that must begin to pass, {passing:g} that must go on passing"
