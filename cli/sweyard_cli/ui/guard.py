@@ -46,7 +46,7 @@ _SIGN_IN = """<!doctype html>
 <form action="/"><label for="token">Access token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button>Open</button></form>
-<p>`sweyard ui` printed a link that has it; on a cluster it is in the Secret that the chart names.</p>
+<p><code>sweyard ui</code> printed a link that has it; on a cluster it is in the Secret that the chart names.</p>
 </main></body></html>
 """
 

@@ -157,7 +157,8 @@ async def test_keys_lead_everywhere(page: Page, address: str) -> None:
     await show(page, address, "#/runs")
     await page.press("?")
     await page.wait("document.querySelector('dialog[open] kbd')")
-    await page.ask("document.querySelector('dialog').close()")
+    await page.ask("location.hash = '#/pools'")
+    await page.wait("document.title.startsWith('Sandboxes') && !document.querySelector('dialog[open]')")
     for key in "gi":
         await page.press(key)
     await page.wait("location.hash === '#/caches'")
@@ -166,6 +167,12 @@ async def test_keys_lead_everywhere(page: Page, address: str) -> None:
     await page.wait("document.activeElement.closest('.row')")
     await page.press("/")
     await page.wait("document.activeElement.type === 'search'")
+
+
+async def test_times_are_told_as_people_read_them(page: Page, address: str) -> None:
+    await page.open(address)
+    told = await page.ask("import('/static/dom.js').then(({ duration }) => [0, 6.1e-5, 0.25, 61, 3720].map(duration))")
+    assert told == ["0 s", "< 0.01 s", "0.25 s", "1 min 01 s", "1 h 02 min"]
 
 
 async def test_a_search_and_a_filter_are_in_the_address(page: Page, address: str) -> None:

@@ -38,6 +38,7 @@ function show() {
   const { path, parameters } = address();
   if (shown && path === shownPath && shown.moved?.(parameters)) return;
   shown?.close?.();
+  dialog.close(); // its keys are of the view that was
   const found = VIEWS.map(([pattern, section, make]) => [path.match(pattern), section, make]).find(([match]) => match);
   shown = found ? found[2]({ parts: found[0].slice(1).map(decodeURIComponent), parameters }) : unknown(path);
   shownPath = path;

@@ -78,6 +78,7 @@ export function number(value) {
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds > 0 && seconds < 0.01) return "< 0.01 s";
   if (seconds < 10) return `${Number(seconds.toPrecision(2))} s`;
   const whole = Math.round(seconds);
   if (whole >= 3600) return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;

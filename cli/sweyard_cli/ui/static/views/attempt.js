@@ -101,7 +101,7 @@ function summary(attempt) {
 function turnOf(run, attempt, message, text) {
   const who = { prompt: message.role === "system" ? "instructions" : "prompt", reply: `turn ${message.turn}`, observation: "output" }[message.kind];
   const isLong = message.text.split("\n").length > LONG_LINES || message.text.length > 5000;
-  const said = h("pre", {}, marked(message.text, text));
+  const said = message.text ? h("pre", {}, marked(message.text, text)) : h("p", { class: "faint" }, "(empty)");
   const body = h("div", { class: isLong && !said.querySelector("mark") ? "said long" : "said" }, said);
   const unfold = isLong ? unfoldButton(body) : null;
   const label = message.kind === "reply" ? h("a", { href: attemptAddress(run, attempt.attempt_id, { turn: message.turn }), title: "A link to this turn" }, who) : who;
