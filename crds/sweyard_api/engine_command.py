@@ -10,6 +10,8 @@ from sweyard_api.training_run import TrainingRunSpec
 
 ENGINE_MODULE = "vllm.entrypoints.openai.api_server"
 """Run with `python -m`; the distribution for CPUs has no console script."""
+WORKER_MODULE = ("vllm.entrypoints.cli.main", "serve", "--headless")
+"""What an engine's pods but the first run, of an engine that spans pods."""
 SERVED_MODEL_NAME = "policy"
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM takes for --max-lora-rank."""
@@ -65,6 +67,7 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
         *("--generation-config", "vllm"),
         "--disable-uvicorn-access-log",
         *(_gpu_arguments(spec) if engine_uses_gpu(spec) else ("--enforce-eager",)),
+        *_parallel_arguments(spec),
         *(("--enable-return-routed-experts",) if spec.trainer.replay_routing else ()),
         *_adapter_arguments(spec),
         *spec.inference.extra_args,
@@ -76,11 +79,20 @@ def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
     backend = spec.inference.weight_sync
     receive = [] if backend == "disk" else ["--weight-transfer-config", f'{{"backend": "{backend}"}}']
     return [
-        *("--tensor-parallel-size", str(spec.inference.tensor_parallel)),
         *("--gpu-memory-utilization", str(spec.inference.memory_fraction)),
         *sleep,
         *receive,
     ]
+
+
+def _parallel_arguments(spec: TrainingRunSpec) -> list[str]:
+    """On CPUs an engine is one process, save where it spans pods."""
+    inference = spec.inference
+    if not engine_uses_gpu(spec) and not inference.spans_pods:
+        return []
+    pipeline = inference.pipeline_parallel
+    stages = ["--pipeline-parallel-size", str(pipeline)] if pipeline > 1 else []
+    return ["--tensor-parallel-size", str(inference.tensor_parallel), *stages]
 
 
 def _adapter_arguments(spec: TrainingRunSpec) -> list[str]:

@@ -1,5 +1,6 @@
 """Where it runs: trainer, engines, storage, checkpoints, restarts, logging."""
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -182,7 +183,11 @@ class Inference(PodOptions):
     scaling: EngineScaling | None = None
     """Fewer of them while there is less to do. Default: always all."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
-    """GPUs per engine."""
+    """GPUs of an engine that share each layer."""
+    pipeline_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    """Parts of an engine that have some of the layers each, on `tensorParallel` GPUs each."""
+    pods_per_engine: Annotated[int, Field(ge=1, le=64)] = 1
+    """Pods that an engine's tensorParallel x pipelineParallel GPUs are divided among, for models that no node holds."""
     max_model_len: Tokens | None = None
     """Context length. Resolves to rollout.maxPromptTokens + rollout.maxResponseTokens."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.85
@@ -267,10 +272,43 @@ class Inference(PodOptions):
         Rule(
             "resources",
             "limits nvidia.com/gpu to fewer GPUs than tensorParallel: raise the limit or lower tensorParallel",
-            lambda inference: _gpus(inference.resources, inference.tensor_parallel),
-            _enough_gpus("self.tensorParallel"),
+            lambda inference: inference.spans_pods or _gpus(inference.resources, inference.tensor_parallel),
+            "has(self.pipelineParallel) || has(self.podsPerEngine) || " + _enough_gpus("self.tensorParallel"),
+        ),
+        Rule(
+            "resources",
+            "limits nvidia.com/gpu to fewer GPUs than tensorParallel x pipelineParallel / podsPerEngine: raise the "
+            "limit, or podsPerEngine",
+            lambda inference: (
+                not inference.spans_pods
+                or _gpus(inference.resources, math.ceil(inference.gpus_per_engine / inference.pods_per_engine))
+            ),
+        ),
+        Rule(
+            "podsPerEngine",
+            "must divide tensorParallel x pipelineParallel, the GPUs of an engine, so that each pod has as many",
+            lambda inference: inference.gpus_per_engine % inference.pods_per_engine == 0,
+        ),
+        Rule(
+            "podsPerEngine",
+            "and pipelineParallel are for vLLM in pods of its own that reads new weights as files: set them to 1, or "
+            "placement to `separate` and weightSync to `disk`",
+            lambda inference: (
+                not inference.spans_pods
+                or (inference.engine, inference.placement, inference.weight_sync) == ("vllm", "separate", "disk")
+            ),
         ),
     )
+
+    @property
+    def gpus_per_engine(self) -> int:
+        """GPUs that hold the weights once."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def spans_pods(self) -> bool:
+        """Whether an engine has more than the GPUs of one pod that share each layer."""
+        return (self.pipeline_parallel, self.pods_per_engine) != (1, 1)
 
 
 class Sandboxes(RolloutPoolSpec):

@@ -69,7 +69,7 @@ def _engines(spec: TrainingRunSpec) -> str:
     if spec.inference.placement == "external":
         return "elsewhere"
     shared = ", which are the trainer's" * (spec.inference.placement == "colocated")
-    return f"{spec.inference.replicas} of {_count(spec.inference.tensor_parallel, 'GPU')}{shared}"
+    return f"{spec.inference.replicas} of {_count(spec.inference.gpus_per_engine, 'GPU')}{shared}"
 
 
 def _trainer_gpus(spec: TrainingRunSpec) -> int:
@@ -79,7 +79,7 @@ def _trainer_gpus(spec: TrainingRunSpec) -> int:
 def _engine_gpus(spec: TrainingRunSpec) -> int:
     """Beyond the trainer's own."""
     apart = spec.inference.placement == "separate" and spec.trainer.device != "cpu"
-    return spec.inference.replicas * spec.inference.tensor_parallel if apart else 0
+    return spec.inference.replicas * spec.inference.gpus_per_engine if apart else 0
 
 
 def _sandboxes(spec: TrainingRunSpec) -> int:

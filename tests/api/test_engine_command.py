@@ -1,10 +1,12 @@
 """How a vLLM server is started for a run."""
 
+import re
 from typing import Any
 
 import pytest
 
 from sweyard_api.engine_command import engine_arguments, engine_environment, engine_model, engine_uses_gpu
+from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainingRunSpec
 
@@ -91,6 +93,59 @@ def test_adapters_get_the_next_rank_that_vllm_offers(rank: int, offered: str) ->
 def test_further_arguments_come_last_and_so_prevail() -> None:
     arguments = engine_arguments(run("tiny", inference={"extraArgs": ["--max-num-seqs", "8"]}), "/model", 8000)
     assert arguments[-2:] == ["--max-num-seqs", "8"]
+
+
+def test_an_engine_that_spans_pods_is_divided_also_on_cpus() -> None:
+    given = options(run("tiny", inference={"tensorParallel": 2, "pipelineParallel": 2, "podsPerEngine": 2}))
+    assert (given["--tensor-parallel-size"], given["--pipeline-parallel-size"]) == ("2", "2")
+
+
+@pytest.mark.parametrize(
+    ("inference", "problem"),
+    [
+        pytest.param({"tensorParallel": 2, "podsPerEngine": 3}, "podsPerEngine is 3: must divide", id="not evenly"),
+        pytest.param(
+            {"tensorParallel": 16, "podsPerEngine": 2, "resources": {"limits": {"nvidia.com/gpu": 4}}},
+            "limits nvidia.com/gpu to fewer GPUs than tensorParallel x pipelineParallel / podsPerEngine",
+            id="too few GPUs",
+        ),
+        pytest.param(
+            {"pipelineParallel": 2, "engine": "transformers"}, "are for vLLM in pods of its own", id="no vLLM"
+        ),
+        pytest.param(
+            {
+                "tensorParallel": 2,
+                "podsPerEngine": 2,
+                "weightSync": "nccl",
+                "resources": {"limits": {"nvidia.com/gpu": 1}},
+            },
+            "weightSync to `disk`",
+            id="weights from GPU to GPU",
+        ),
+    ],
+)
+def test_engines_that_cannot_span_pods_are_refused_in_a_sentence(inference: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidSpecError, match=re.escape(problem)):
+        run("tiny", inference=inference, trainer={"device": "auto"})
+
+
+def test_sixteen_gpus_of_two_nodes_are_an_engine() -> None:
+    limits = {"limits": {"nvidia.com/gpu": 8}}
+    spec = run("tiny", inference={"tensorParallel": 16, "podsPerEngine": 2, "resources": limits})
+    assert spec.inference.gpus_per_engine == 16
+
+
+@pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore")
+def test_vllm_knows_the_arguments_of_an_engines_pods() -> None:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    spec = run("tiny", inference={"tensorParallel": 2, "pipelineParallel": 2, "podsPerEngine": 2})
+    place = ["--headless", "--nnodes", "2", "--node-rank", "1", "--master-addr", "demo-engine-0.demo-engine"]
+    parsed = make_arg_parser(FlexibleArgumentParser()).parse_args([*engine_arguments(spec, "/model", 8000), *place])
+    assert (parsed.nnodes, parsed.node_rank, parsed.master_addr) == (2, 1, "demo-engine-0.demo-engine")
+    assert (parsed.tensor_parallel_size, parsed.pipeline_parallel_size, parsed.headless) == (2, 2, True)
 
 
 @pytest.mark.vllm

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_cli.doctor.accelerators import RESOURCES
+from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import RunContext
 
 
@@ -25,7 +26,7 @@ def wanted_by(config: TrainingRunSpec) -> Wanted:
     run = RunContext("", "", "", config)
     pods = (
         (run.trainer_replicas if run.trainer_computes else 0, config.trainer.resources),
-        (config.inference.replicas if run.has_engines else 0, config.inference.resources),
+        (engine_pods(run, config.inference.replicas) if run.has_engines else 0, config.inference.resources),
     )
     found: Counter[str] = Counter()
     for count, resources in pods:

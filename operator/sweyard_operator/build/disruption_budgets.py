@@ -5,6 +5,7 @@ engines never all go at once. Counted in pods that must stay, for a Job has no s
 """
 
 from sweyard_api.constants import engine_name, trainer_name
+from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import (
     COMPONENT_ENGINE,
     COMPONENT_TRAINER,
@@ -19,7 +20,7 @@ def build_disruption_budgets(run: RunContext) -> list[Manifest]:
     """Of trainer and engines, where they have more than one pod: one alone could only be held for ever."""
     components = [(COMPONENT_TRAINER, trainer_name(run.name), run.trainer_replicas)]
     if run.has_engines:
-        components.append((COMPONENT_ENGINE, engine_name(run.name), run.config.inference.replicas))
+        components.append((COMPONENT_ENGINE, engine_name(run.name), engine_pods(run, run.config.inference.replicas)))
     return [_build_budget(run, component, name, pods) for component, name, pods in components if pods > 1]
 
 

@@ -1,17 +1,43 @@
-"""The inference engines: vLLM, one pod each, with names that last."""
+"""The inference engines: vLLM, in pods with names that last; one pod each, or as many as inference.podsPerEngine says.
+
+Of an engine that spans pods the first pod serves, and the others hold their part of the model for it. They find it by
+its name, and it ends when one of them does.
+"""
 
 import math
 from typing import Any
 
 from sweyard_api.constants import ENGINE_PORT, STORAGE_MOUNT_PATH, engine_name
-from sweyard_api.engine_command import ENGINE_MODULE, engine_arguments, engine_environment
-from sweyard_operator.build.pod_template import PodShape, build_pod_template
+from sweyard_api.engine_command import ENGINE_MODULE, WORKER_MODULE, engine_arguments, engine_environment
+from sweyard_operator.build.pod_template import PodShape, build_pod_name_env, build_pod_template
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, RunContext, RunSettings, owned_metadata, pod_selector
 from sweyard_operator.resources import Manifest
 
 CONTAINER_ENGINE = "engine"
 MODEL_PATH = f"{STORAGE_MOUNT_PATH}/model"
 _STARTUP_PERIOD_SECONDS = 5
+_FIND_LEADER = """
+ordinal=${SWEYARD_POD_NAME##*-}
+rank=$((ordinal % SWEYARD_PODS_PER_ENGINE))
+leader=${SWEYARD_POD_NAME%-*}-$((ordinal - rank)).$SWEYARD_ENGINE_SERVICE
+"""
+"""Shell: which pod of its engine this is, and where the first one is."""
+_START = f"""{_FIND_LEADER}
+module=$2
+[ $rank = 0 ] || module=$3
+python=$1
+shift 3
+exec $python -m $module "$@" --nnodes $SWEYARD_PODS_PER_ENGINE --node-rank $rank --master-addr $leader
+"""
+_ASK = f"""{_FIND_LEADER}
+exec $1 -c "import urllib.request; urllib.request.urlopen('http://$leader:{ENGINE_PORT}/health', timeout=4)"
+"""
+"""Whether an engine serves, asked by any of its pods."""
+
+
+def engine_pods(run: RunContext, num_engines: int) -> int:
+    """Pods that so many engines have."""
+    return num_engines * run.config.inference.pods_per_engine
 
 
 def build_engine_service(run: RunContext) -> Manifest:
@@ -30,14 +56,15 @@ def build_engine_service(run: RunContext) -> Manifest:
 
 
 def build_engines(run: RunContext, settings: RunSettings, count: int | None = None) -> Manifest:
-    """StatefulSet of so many engines (None: as many as there may be); all start at once, for none waits for another."""
+    """StatefulSet of so many engines (None: as many as there may be); all pods start at once, for engines do not wait
+    for each other, and pods of one do."""
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": owned_metadata(run, engine_name(run.name), COMPONENT_ENGINE),
         "spec": {
             "serviceName": engine_name(run.name),
-            "replicas": run.config.inference.replicas if count is None else count,
+            "replicas": engine_pods(run, run.config.inference.replicas if count is None else count),
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": pod_selector(run, COMPONENT_ENGINE)},
             "template": build_pod_template(run, settings, _build_shape(run, settings)),
@@ -57,17 +84,36 @@ def _build_shape(run: RunContext, settings: RunSettings) -> PodShape:
         container={
             "name": CONTAINER_ENGINE,
             "image": settings.image(options.image),
-            "command": [settings.python, "-m", ENGINE_MODULE, *arguments],
-            "env": [{"name": name, "value": value} for name, value in environment.items()],
+            "command": _build_command(run, settings.python, arguments),
+            "env": [*({"name": name, "value": value} for name, value in environment.items()), *_build_place(run)],
             "ports": [{"name": "http", "containerPort": ENGINE_PORT}],
-            **_build_probes(options.startup_deadline_seconds),
+            **_build_probes(run, settings.python),
         },
     )
 
 
-def _build_probes(startup_deadline_seconds: int) -> dict[str, Any]:
-    health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
-    failures = math.ceil(startup_deadline_seconds / _STARTUP_PERIOD_SECONDS)
+def _build_command(run: RunContext, python: str, arguments: list[str]) -> list[str]:
+    if run.config.inference.pods_per_engine == 1:
+        return [python, "-m", ENGINE_MODULE, *arguments]
+    return ["sh", "-c", _START, "engine", python, ENGINE_MODULE, " ".join(WORKER_MODULE), *arguments]
+
+
+def _build_place(run: RunContext) -> list[dict[str, Any]]:
+    """What a pod of an engine that spans pods goes by."""
+    pods = run.config.inference.pods_per_engine
+    if pods == 1:
+        return []
+    values = {"SWEYARD_PODS_PER_ENGINE": str(pods), "SWEYARD_ENGINE_SERVICE": engine_name(run.name)}
+    return [build_pod_name_env(), *({"name": name, "value": value} for name, value in values.items())]
+
+
+def _build_probes(run: RunContext, python: str) -> dict[str, Any]:
+    options = run.config.inference
+    asked: dict[str, Any] = {"httpGet": {"path": "/health", "port": "http"}}
+    if options.pods_per_engine > 1:
+        asked = {"exec": {"command": ["sh", "-c", _ASK, "probe", python]}}
+    health = {**asked, "timeoutSeconds": 5}
+    failures = math.ceil(options.startup_deadline_seconds / _STARTUP_PERIOD_SECONDS)
     return {
         # Liveness begins only once this has passed, so that no engine is killed while it loads.
         "startupProbe": {**health, "periodSeconds": _STARTUP_PERIOD_SECONDS, "failureThreshold": failures},

@@ -100,6 +100,9 @@ def _build_engine_policy(run: RunContext) -> Manifest:
     if run.config.inference.weight_sync == "nccl":
         ingress.append({"from": [trainer]})
         egress += [_dns(), {"to": [trainer]}]
+    if run.config.inference.pods_per_engine > 1:  # its pods choose their ports
+        ingress.append({"from": [_pods(run, COMPONENT_ENGINE)]})
+        egress += [_dns(), {"to": [_pods(run, COMPONENT_ENGINE)]}]
     return _policy(run, engine_name(run.name), COMPONENT_ENGINE, ingress, egress)
 
 

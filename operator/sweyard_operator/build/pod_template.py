@@ -108,6 +108,11 @@ def _build_common_env(settings: RunSettings) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
+def build_pod_name_env() -> dict[str, Any]:
+    """The pod's own name."""
+    return {"name": "SWEYARD_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
 def build_hub_env(run: RunContext) -> list[dict[str, Any]]:
     """The hub token, where the run names a Secret for it."""
     return build_secret_env("HF_TOKEN", run.config.model.token_secret)

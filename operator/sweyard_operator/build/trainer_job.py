@@ -21,6 +21,7 @@ from sweyard_operator.build.pod_template import (
     CONTAINER_PREPARE,
     PodShape,
     build_hub_env,
+    build_pod_name_env,
     build_pod_template,
     build_secret_env,
 )
@@ -137,12 +138,11 @@ def build_run_env(run: RunContext) -> list[dict[str, Any]]:
         "SWEYARD_POOL": run.pool,
         "SWEYARD_STORAGE": STORAGE_MOUNT_PATH,
     }
-    pod_name = {"name": "SWEYARD_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    return [*({"name": name, "value": value} for name, value in values.items()), pod_name]
+    return [*({"name": name, "value": value} for name, value in values.items()), build_pod_name_env()]
 
 
 def engine_urls(run: RunContext, attempt: int) -> list[str]:
-    """Base URL of each engine, by the stable name of its pod; none where the trainer has or needs none."""
+    """Base URL of each engine, by the stable name of its first pod; none where the trainer has or needs none."""
     inference = run.config.inference
     if not run.makes_attempts:
         return []
@@ -153,8 +153,8 @@ def engine_urls(run: RunContext, attempt: int) -> list[str]:
         return [url for host in hosts for url in colocated.engine_urls(run.config, host)]
     if not run.has_engines:
         return []
-    service = engine_name(run.name)
-    return [f"http://{service}-{ordinal}.{service}:{ENGINE_PORT}" for ordinal in range(inference.replicas)]
+    service, pods = engine_name(run.name), inference.pods_per_engine
+    return [f"http://{service}-{number * pods}.{service}:{ENGINE_PORT}" for number in range(inference.replicas)]
 
 
 def _rank_host(run: RunContext, attempt: int, index: int) -> str:

@@ -2,6 +2,7 @@
 
 from sweyard_api.constants import engine_name
 from sweyard_api.infrastructure import Inference
+from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.restart_policy import Running
 from sweyard_operator.plan.run_pass import RunPass
@@ -26,11 +27,12 @@ def scale_engines(work: RunPass) -> tuple[Patch, ...]:
     """Of a StatefulSet that exists: those with the highest numbers go, which is what the trainer goes by."""
     live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
     count = plan_engine_count(work)
-    if live is None or work.run.config.inference.scaling is None or live["spec"]["replicas"] == count:
+    pods = engine_pods(work.run, count)
+    if live is None or work.run.config.inference.scaling is None or live["spec"]["replicas"] == pods:
         return ()
     operations = (
         {"op": "test", "path": "/metadata/uid", "value": live["metadata"]["uid"]},
-        {"op": "replace", "path": "/spec/replicas", "value": count},
+        {"op": "replace", "path": "/spec/replicas", "value": pods},
     )
     return (Patch(STATEFUL_SETS, work.snapshot.namespace, engine_name(work.run.name), operations),)
 
@@ -43,4 +45,4 @@ def _asked(work: RunPass) -> int | None:
 
 def _present(work: RunPass) -> int | None:
     live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
-    return int(live["spec"]["replicas"]) if live is not None else None
+    return int(live["spec"]["replicas"]) // engine_pods(work.run, 1) if live is not None else None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sweyard_api.constants import engine_name, gateway_name
+from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, RunContext
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.run_snapshot import RunSnapshot
@@ -47,14 +48,15 @@ def _serving(run: RunContext) -> Stage:
 
 def _engines_wait(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stage | None:
     inference, name = run.config.inference, engine_name(run.name)
-    wanted = fewest_engines(inference)
+    wanted = engine_pods(run, fewest_engines(inference))
     owner = snapshot.owned(STATEFUL_SETS, name)
     pods = [pod for pod in snapshot.pods_of(COMPONENT_ENGINE) if not pod.is_terminating]
     ready = sum(pod.is_ready for pod in pods)
     if owner is not None and ready >= wanted:
         return None
     late = _late_engine(pods, inference.startup_deadline_seconds, now)
-    return _waiting(snapshot, owner, pods, wanted, "inference", f"{ready} of {wanted} engines ready", late)
+    what = "engines" if inference.pods_per_engine == 1 else "pods of engines"
+    return _waiting(snapshot, owner, pods, wanted, "inference", f"{ready} of {wanted} {what} ready", late)
 
 
 def _late_engine(pods: Sequence[PodState], deadline_seconds: int, now: datetime) -> Stage | None:

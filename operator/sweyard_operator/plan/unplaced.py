@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, COMPONENT_TRAINER
 from sweyard_operator.conditions import Condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
@@ -63,7 +64,7 @@ def _needed_engines(work: RunPass) -> list[PodState]:
     """None once the fewest have their nodes: one more, which an earlier attempt asked for, is no reason to let go."""
     engines = work.snapshot.pods_of(COMPONENT_ENGINE)
     placed = sum(bool(pod.node) and not pod.is_terminating for pod in engines)
-    return engines if placed < fewest_engines(work.run.config.inference) else []
+    return engines if placed < engine_pods(work.run, fewest_engines(work.run.config.inference)) else []
 
 
 def plan_refused(gang: Decision, conditions: Sequence[Condition]) -> list[Condition]:
@@ -101,7 +102,7 @@ def _what_waits(work: RunPass) -> str:
         return plan_sandboxes(work.run, work.snapshot).message
     component = waiting[0].component
     wanted, field = {
-        COMPONENT_ENGINE: (plan_engine_count(work), "inference"),
+        COMPONENT_ENGINE: (engine_pods(work.run, plan_engine_count(work)), "inference"),
         COMPONENT_TRAINER: (work.run.trainer_replicas, "trainer"),
     }.get(component, (1, "trainer"))
     trouble = summarize_troubles([pod for pod in waiting if pod.component == component], wanted, field)

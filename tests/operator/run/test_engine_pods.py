@@ -1,0 +1,130 @@
+"""Engines that span pods: which pod serves, where the others find it, and how many there are."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.operator.run.manifests import SETTINGS, env_of, make_run, pod_of
+
+from sweyard_cluster.testing import TestCluster
+from sweyard_operator.build.disruption_budgets import build_disruption_budgets
+from sweyard_operator.build.engine import build_engines
+from sweyard_operator.build.network_policies import build_network_policies
+from sweyard_operator.build.trainer_job import engine_urls
+from sweyard_operator.build.workload import build_pod_sets
+from sweyard_operator.resources import STATEFUL_SETS, name_of
+from sweyard_operator.testing.run_world import RunWorld
+
+Make = Callable[..., RunWorld]
+SPANNING: dict[str, Any] = {
+    "replicas": 3,
+    "tensorParallel": 8,
+    "pipelineParallel": 2,
+    "podsPerEngine": 2,
+    "resources": {"limits": {"nvidia.com/gpu": 8}},
+}
+GPU = {"device": "auto"}
+ECHO = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument"; done\n'
+
+
+@pytest.fixture
+def spanning() -> dict[str, Any]:
+    return build_engines(make_run(inference=SPANNING, trainer=GPU), SETTINGS)
+
+
+def start(manifest: dict[str, Any], pod: str, directory: Path) -> list[str]:
+    """The arguments that the pod of this name starts its interpreter with."""
+    (container,) = pod_of(manifest)["containers"]
+    return run_as(container, container["command"], pod, directory)
+
+
+def run_as(container: dict[str, Any], command: list[str], pod: str, directory: Path) -> list[str]:
+    echo = directory / "python"
+    echo.write_text(ECHO)
+    echo.chmod(0o755)
+    told = {name: value for name, value in env_of(container).items() if isinstance(value, str)}
+    environment = {**told, "SWEYARD_POD_NAME": pod, "PATH": f"{directory}:/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "module", "rank", "leader"),
+    [
+        pytest.param(0, "vllm.entrypoints.openai.api_server", "0", 0, id="the first pod serves"),
+        pytest.param(1, "vllm.entrypoints.cli.main", "1", 0, id="the second works for the first"),
+        pytest.param(4, "vllm.entrypoints.openai.api_server", "0", 4, id="the third engine's first pod serves"),
+        pytest.param(5, "vllm.entrypoints.cli.main", "1", 4, id="its second works for it"),
+    ],
+)
+def test_each_pod_knows_its_place_by_its_name(
+    spanning: dict[str, Any], tmp_path: Path, ordinal: int, module: str, rank: str, leader: int
+) -> None:
+    told = start(spanning, f"demo-engine-{ordinal}", tmp_path)
+    assert told[:2] == ["-m", module]
+    assert told[-6:] == [
+        *("--nnodes", "2", "--node-rank", rank),
+        *("--master-addr", f"demo-engine-{leader}.demo-engine"),
+    ]
+    assert ("serve" in told, "--headless" in told) == (rank != "0", rank != "0")
+    assert told[told.index("--tensor-parallel-size") + 1] == "8"
+    assert told[told.index("--pipeline-parallel-size") + 1] == "2"
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
+def test_every_pod_of_an_engine_is_as_well_as_the_one_that_serves(
+    spanning: dict[str, Any], tmp_path: Path, probe: str
+) -> None:
+    (container,) = pod_of(spanning)["containers"]
+    told = run_as(container, container[probe]["exec"]["command"], "demo-engine-3", tmp_path)
+    assert told[0] == "-c"
+    assert "'http://demo-engine-2.demo-engine:8000/health'" in told[1]
+
+
+def test_pods_are_counted_and_engines_are_asked() -> None:
+    run = make_run(inference=SPANNING, trainer=GPU)
+    assert build_engines(run, SETTINGS)["spec"]["replicas"] == 6
+    assert build_engines(run, SETTINGS, 1)["spec"]["replicas"] == 2
+    assert {one["name"]: one["count"] for one in build_pod_sets(run, SETTINGS)}["engine"] == 6
+    (budget,) = build_disruption_budgets(run)
+    assert budget["spec"]["minAvailable"] == 5
+    assert engine_urls(run, 0) == [f"http://demo-engine-{first}.demo-engine:8000" for first in (0, 2, 4)]
+
+
+def test_only_pods_of_one_engine_may_reach_each_other_at_any_port() -> None:
+    def among_themselves(inference: dict[str, Any]) -> bool:
+        run = make_run(inference=inference, trainer=GPU)
+        policies = {name_of(policy): policy["spec"] for policy in build_network_policies(run, SETTINGS)}
+        selector = policies["demo-engine"]["podSelector"]
+        return {"from": [{"podSelector": selector}]} in policies["demo-engine"]["ingress"]
+
+    assert among_themselves(SPANNING)
+    assert not among_themselves({"replicas": 3})
+
+
+def test_the_trainer_waits_for_all_pods_of_the_fewest_engines(make_world: Make) -> None:
+    world = make_world(inference={**SPANNING, "scaling": {"minReplicas": 1}}, trainer=GPU)
+    world.settle()
+    assert world.objects[STATEFUL_SETS, "demo-engine"]["spec"]["replicas"] == 2
+    world.serve()
+    del world.pods["demo-engine-1"]
+    world.settle()
+    assert world.condition("InferenceReady")["message"] == "1 of 2 pods of engines ready"
+    world.serve()
+    world.settle()
+    world.run_gang(0)
+    world.report(attempt=0, phase="rl", step=1, engines=3)
+    world.settle()
+    assert world.objects[STATEFUL_SETS, "demo-engine"]["spec"]["replicas"] == 6
+
+
+@pytest.mark.apiserver
+def test_an_api_server_takes_engines_that_span_pods(kinds: TestCluster, spanning: dict[str, Any]) -> None:
+    kinds.kubectl("apply", "-f", "-", input_text="{apiVersion: v1, kind: Namespace, metadata: {name: lab}}")
+    shown = kinds.kubectl(
+        "create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", input_text=json.dumps(spanning)
+    )
+    assert shown.split() == ["statefulset.apps/demo-engine"]
