@@ -1,7 +1,8 @@
 """One fault in each of two dozen small runs on a real cluster: `python -m benchmarks.prove.faults [--rows NAME ...]`.
 
-Each row of `tests/e2e/test_fault_matrix.py` and the drain of `tests/e2e/test_drain.py` is a run; what was seen goes
-into docs/reliability.md as each ends, where rows that were not tried this time stay. Without `--rows` all are tried,
+Each row of `tests/e2e/test_fault_matrix.py`, the drain of `tests/e2e/test_drain.py` and the engines that come and go
+of `tests/e2e/test_engine_scaling.py` are a run each; what was seen goes into docs/reliability.md as each ends, where
+rows that were not tried this time stay. Without `--rows` all are tried,
 after the stories on an API server that lies. The exit code is not 0 if one failed.
 """
 
@@ -24,7 +25,8 @@ HEAD = (
 )
 STORIES = "tests/operator/run/test_run_chaos.py"
 MATRIX = "tests/e2e/test_fault_matrix.py"
-DRAIN, DRAIN_TEST = "drain", "tests/e2e/test_drain.py"
+ALONE = {"drain": "tests/e2e/test_drain.py", "engines scaled": "tests/e2e/test_engine_scaling.py"}
+"""Rows that have a file of their own."""
 
 
 class Recorder:
@@ -34,20 +36,23 @@ class Recorder:
         self._document = document
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of a test that ran, or that could not begin."""
+        """Of a test that ran, or that could not begin, which tells less than what was seen before."""
         if report.when != "call" and not (report.when == "setup" and report.failed):
             return
         if report.failed:
             print(report.longreprtext, flush=True)
-        row = make_row(report, f"{datetime.now(UTC):%Y-%m-%d}")
-        rows = merge_rows(self._document.read_text(encoding="utf-8"), [row])
+        row, document = make_row(report, f"{datetime.now(UTC):%Y-%m-%d}"), self._document.read_text(encoding="utf-8")
+        if report.when == "setup" and _fault(row) in _rows_by_fault(document):
+            return
+        rows = merge_rows(document, [row])
         write_section(Section("Faults", COMMAND, [*HEAD, *rows]), self._document)
 
 
 def make_row(report: pytest.TestReport, day: str) -> str:
     """A line of the table, also for a test that failed."""
     told = dict(report.user_properties)
-    name = report.nodeid.partition("[")[2].rstrip("]") or DRAIN
+    alone = {file: name for name, file in ALONE.items()}
+    name = report.nodeid.partition("[")[2].rstrip("]") or alone[report.nodeid.partition("::")[0]]
     seen = " | ".join(str(told.get(one, "")) for one in ("attempts", "restarts", "failure"))
     outcome = "failed" if report.failed else told.get("outcome", "as undisturbed")
     return f"| {name} | {outcome} | {seen} | {report.duration:.0f} | {day} |"
@@ -55,11 +60,13 @@ def make_row(report: pytest.TestReport, day: str) -> str:
 
 def merge_rows(document: str, new: Iterable[str]) -> list[str]:
     """The rows that the document has, in their order, with those that were seen anew in their place."""
+    return [*(_rows_by_fault(document) | {_fault(line): line for line in new}).values()]
+
+
+def _rows_by_fault(document: str) -> dict[str, str]:
     section = re.search("<!-- proof: Faults -->.*?<!-- end: Faults -->", document, re.DOTALL)
     old = [line for line in section[0].splitlines() if line.startswith("| ")] if section else []
-    rows = {_fault(line): line for line in old if line != HEAD[0]}
-    rows |= {_fault(line): line for line in new}
-    return [*rows.values()]
+    return {_fault(line): line for line in old if line != HEAD[0]}
 
 
 def _fault(row: str) -> str:
@@ -69,14 +76,16 @@ def _fault(row: str) -> str:
 def select_tests(rows: Sequence[str]) -> list[str]:
     """What pytest is to run; all of them without rows."""
     if not rows:
-        return [MATRIX, DRAIN_TEST]
-    return [DRAIN_TEST if row == DRAIN else f"{MATRIX}::test_a_run_ends_as_if_undisturbed_by[{row}]" for row in rows]
+        return [MATRIX, *ALONE.values()]
+    return [ALONE.get(row, f"{MATRIX}::test_a_run_ends_as_if_undisturbed_by[{row}]") for row in rows]
 
 
 def main() -> int:
     """Parse, try, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="+", default=[], metavar="NAME", help="of the table; `drain` is one")
+    parser.add_argument(
+        "--rows", nargs="+", default=[], metavar="NAME", help=f"of the table, such as {', '.join(ALONE)}"
+    )
     rows = parser.parse_args().rows
     if not rows:
         stories = ["pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", STORIES]
