@@ -4,8 +4,9 @@ On a control plane of its own with simulated nodes, on which pods run at once an
 applied together, each with an engine, a gateway, a pool and a trainer, and followed to their end. `apply_to_running_s`
 is the median time from a run's creation until its trainer's pod runs, beside the 99th percentile and the longest, which
 tell whether any starves; `p99_queue_s` how long an object waited for a worker of the operator (upper bound of a
-histogram's bucket), `peak_rss_mib` and `cpu_s_per_run` the kernel's figures of the operator's process. The last line
-is JSON; the exit code is 1 unless all succeeded.
+histogram's bucket), `peak_rss_mib` and `cpu_s_per_run` the kernel's figures of the operator's process;
+`cluster_cpu_s_per_run` is what each part of the cluster computed meanwhile: where the limit is, whatever else
+the machine does. The last line is JSON; the exit code is 1 unless all succeeded.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from benchmarks.own_cluster import own_cluster
 from benchmarks.pods import fresh_namespace
 
 from sweyard_api.constants import API_VERSION, LABEL_COMPONENT, LABEL_RUN
+from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 
@@ -125,6 +127,13 @@ def summarize(waits: Iterable[float]) -> dict[str, float]:
     return {name: round(percentile(seconds, share), 1) for name, share in shares.items()} if seconds else {}
 
 
+def part_cpu_seconds(cluster: TestCluster) -> dict[str, float]:
+    """Of each program of the cluster, since it began."""
+    table = cluster.tool.processes(cluster.tool.cache.cluster(cluster.name))
+    records = {name: table.running(name) for name in table.names()}
+    return {name: cpu_seconds(record.pid) for name, record in records.items() if record is not None}
+
+
 def run(num_runs: int, num_nodes: int, log: Path) -> dict[str, Any]:
     """Everything, on a cluster of its own."""
     with own_cluster(fake_nodes=num_nodes, audit=True) as cluster:
@@ -133,11 +142,16 @@ def run(num_runs: int, num_nodes: int, log: Path) -> dict[str, Any]:
             operator.start()
             operator.wait_until_ready()
             idle_rss_mib, idle_cpu_s = peak_rss_mib(operator.pid), cpu_seconds(operator.pid)
+            idle_parts_s = part_cpu_seconds(cluster)
             figures = asyncio.run(measure(cluster.kubeconfig, operator, num_runs))
             figures |= {
                 "peak_rss_mib": round(peak_rss_mib(operator.pid)),
                 "idle_rss_mib": round(idle_rss_mib),
                 "cpu_s_per_run": round((cpu_seconds(operator.pid) - idle_cpu_s) / num_runs, 3),
+                "cluster_cpu_s_per_run": {
+                    name: round((seconds - idle_parts_s[name]) / num_runs, 3)
+                    for name, seconds in part_cpu_seconds(cluster).items()
+                },
                 "p99_queue_s": p99(read_buckets(operator.scrape(), "sweyard_queue_seconds", "TrainingRun")),
                 "p99_pass_s": p99(read_buckets(operator.scrape(), "sweyard_pass_seconds", "TrainingRun")),
             }
