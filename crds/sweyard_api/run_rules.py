@@ -229,6 +229,15 @@ RUN_RULES = (
         ),
     ),
     Rule(
+        "maxGPUHours",
+        "counts GPUs by resources.limits, and sees none that podOverrides.resourceClaims give: ask for them by limits, "
+        "or unset it",
+        lambda spec: (
+            spec.max_gpu_hours is None
+            or not any((pods.pod_overrides or {}).get("resourceClaims") for pods in (spec.trainer, spec.inference))
+        ),
+    ),
+    Rule(
         "rollout.maxStaleness",
         "lets rollouts go on during training, but `colocated` engines sleep then: set it to 0, or inference.placement "
         "to `separate`",
