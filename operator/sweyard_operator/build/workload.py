@@ -26,11 +26,9 @@ def build_workload(run: RunContext, settings: RunSettings, queue: str, priority:
     """The Workload of the whole run; `priority` is the number behind trainer.priorityClassName, where that is set."""
     spec: dict[str, Any] = {"queueName": queue, "podSets": build_pod_sets(run, settings)}
     if priority is not None:
-        spec |= {
-            "priority": priority,
-            "priorityClassName": run.config.trainer.priority_class_name,
-            "priorityClassSource": "scheduling.k8s.io/priorityclass",
-        }
+        named = run.config.trainer.priority_class_name
+        reference = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": named}
+        spec |= {"priority": priority, "priorityClassRef": reference}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,

@@ -9,7 +9,7 @@ from sweyard_operator.conditions import rfc3339
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.resources import WORKLOADS, Manifest, name_of, namespace_of
 
-_REQUEUED_AT_ONCE = ("Preempted", "AdmissionCheck")
+_REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 """Evictions after which the place in the queue is taken up at once; after others Kueue decides when."""
 
 
@@ -110,7 +110,7 @@ def plan_pods_ready(workload: Manifest, now: datetime) -> Patch | None:
     """Tell a Kueue that waits for it (waitForPodsReady) that all pods run; None if it knows."""
     if condition(workload, "PodsReady").get("status") == "True":
         return None
-    ready = _entry("PodsReady", "True", "PodsReady", "All pods reached readiness", workload, now)
+    ready = _entry("PodsReady", "True", "Started", "All pods reached readiness", workload, now)
     return _patch(workload, _replace_conditions(workload, [ready]))
 
 

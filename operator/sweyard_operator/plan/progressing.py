@@ -21,7 +21,10 @@ _REFUSALS = {
     RefusalReason.INVALID: Reason.REFUSED,
 }
 _NOT_SERVED = {
-    WORKLOADS.kind: (Reason.QUEUE_MISSING, "install Kueue, or suspend the run and take its queueName away"),
+    WORKLOADS.kind: (
+        Reason.QUEUE_MISSING,
+        "install Kueue 0.15 or later, or suspend the run and take its queueName away",
+    ),
     POD_GROUPS.kind: (
         Reason.POD_GROUP_MISSING,
         "start API server and scheduler with GenericWorkload and GangScheduling, or make the run anew without "

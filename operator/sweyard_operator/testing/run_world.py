@@ -64,6 +64,7 @@ class RunWorld:
         self.warnings: dict[str, str] = {}
         self.datasets: dict[str, tuple[str, ...] | None] = {}
         self.flavors: dict[str, Object] = {}
+        self.priority: int | None = None
         self.lost_nodes: set[str] = set()
         self.refusals: tuple[Refusal, ...] = ()
         self.is_run_deleted = False
@@ -83,7 +84,7 @@ class RunWorld:
             rollout_pool=self._shared(ROLLOUT_POOLS, "sandboxes", "poolRef"),
             warnings=self.warnings,
             datasets=self.datasets,
-            queued=QueuedWorkload(self.objects.get((WORKLOADS, "demo")), self.flavors),
+            queued=QueuedWorkload(self.objects.get((WORKLOADS, "demo")), self.flavors, self.priority),
             lost_nodes=frozenset(self.lost_nodes),
             refusals=self.refusals,
         )

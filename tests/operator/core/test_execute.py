@@ -125,11 +125,11 @@ def test_refusals_carry_the_words_of_quota_and_admission() -> None:
 
 def test_a_kind_that_the_cluster_does_not_serve_is_a_refusal() -> None:
     async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
-        workload = {**child("Workload", "run"), "apiVersion": "kueue.x-k8s.io/v1beta1", "spec": {}}
+        workload = {**child("Workload", "run"), "apiVersion": "kueue.x-k8s.io/v1beta2", "spec": {}}
         outcome = await executor.execute(Plan(create=(workload, pod("a"))), owner)
         (refusal,) = outcome.refused
         assert (refusal.name, refusal.reason) == ("run", "NotServed")
-        assert refusal.message == "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"
+        assert refusal.message == "this cluster knows no Workload of kueue.x-k8s.io/v1beta2"
         assert len(outcome.created) == 1
 
     play(story, unserved=frozenset({"workloads"}))

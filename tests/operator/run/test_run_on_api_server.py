@@ -209,7 +209,7 @@ def workload_kind(plural: str, kind: str, scope: str) -> Json:
     """As much of a CRD of Kueue's as its protocol needs."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    version = {"name": "v1beta1", "served": True, "storage": True, "subresources": {"status": {}}}
+    version = {"name": "v1beta2", "served": True, "storage": True, "subresources": {"status": {}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

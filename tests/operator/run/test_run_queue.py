@@ -85,6 +85,15 @@ def test_its_workload_counts_every_pod_of_the_run(queued: RunWorld) -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainingRun", "run-uid", True)
 
 
+def test_its_workload_has_the_priority_of_the_trainers_class(make_world: Make) -> None:
+    world = make_world(queueName="team", trainer={"device": "cpu", "dtype": "float32", "priorityClassName": "high"})
+    world.priority = 100
+    world.settle()
+    spec = workload(world)["spec"]
+    assert spec["priority"] == 100
+    assert spec["priorityClassRef"] == {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "high"}
+
+
 def test_tries_in_vain_to_be_placed_are_not_forgotten_in_the_queue(queued: RunWorld) -> None:
     queued.run["status"]["placementFailures"] = 2
     queued.step()
@@ -141,7 +150,18 @@ def test_an_evicted_run_saves_ends_and_only_then_gives_back_its_quota(admitted: 
     assert admitted.names(IMAGE_CACHES) == ["demo"], "what was pulled stays"
 
 
-@pytest.mark.parametrize(("reason", "at_once"), [("Preempted", "True"), ("PodsReadyTimeout", "False")])
+@pytest.mark.parametrize(
+    ("reason", "at_once"),
+    [
+        ("Preempted", "True"),
+        ("NodeFailures", "True"),
+        ("AdmissionCheck", "False"),
+        ("PodsReadyTimeout", "False"),
+        ("Deactivated", "False"),
+        ("ClusterQueueStopped", "False"),
+        ("LocalQueueStopped", "False"),
+    ],
+)
 def test_kueue_decides_when_an_evicted_run_lines_up_again(admitted: RunWorld, reason: str, at_once: str) -> None:
     evict(admitted, reason)
     admitted.bury_pods()
@@ -215,20 +235,20 @@ def test_a_run_without_its_data_does_not_line_up(make_world: Make) -> None:
 
 def test_a_cluster_without_kueue_is_told(make_world: Make) -> None:
     world = make_world(queueName="team")
-    words = "this cluster knows no Workload of kueue.x-k8s.io/v1beta1"
+    words = "this cluster knows no Workload of kueue.x-k8s.io/v1beta2"
     world.refusals = (Refusal("Workload", "demo", RefusalReason.NOT_SERVED, words),)
     world.step()
     progressing = world.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("False", "QueueMissing")
     assert progressing["message"] == (
-        "this cluster knows no Workload of kueue.x-k8s.io/v1beta1: install Kueue, or suspend the run and take its "
-        "queueName away"
+        "this cluster knows no Workload of kueue.x-k8s.io/v1beta2: install Kueue 0.15 or later, or suspend the run and "
+        "take its queueName away"
     )
 
 
 def test_a_foreign_workload_of_the_runs_name_is_a_conflict(make_world: Make) -> None:
     world = make_world(queueName="team")
-    world.add({"apiVersion": f"{KUEUE}/v1beta1", "kind": "Workload", "metadata": {"name": "demo"}, "spec": {}})
+    world.add({"apiVersion": f"{KUEUE}/v1beta2", "kind": "Workload", "metadata": {"name": "demo"}, "spec": {}})
     world.settle()
     assert world.condition("Progressing")["reason"] == "NameConflict"
     assert held(world) == []
