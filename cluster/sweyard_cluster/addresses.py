@@ -67,6 +67,10 @@ class Addresses:
         return self.local_api_port + 3
 
     @property
+    def kueue_port(self) -> int:
+        return self.local_api_port + 4
+
+    @property
     def registry(self) -> str:
         return f"{self.host}:{REGISTRY_PORT}"
 
@@ -76,7 +80,8 @@ class Addresses:
 
     @property
     def loopback_ports(self) -> tuple[int, ...]:
-        return (self.local_api_port, self.etcd_port, self.etcd_peer_port, self.kwok_port)
+        first = self.local_api_port
+        return (first, self.etcd_port, self.etcd_peer_port, self.kwok_port, self.kueue_port)
 
     def node(self, index: int) -> str:
         """Address of node `index`, which counts from 1."""

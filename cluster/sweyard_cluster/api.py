@@ -97,6 +97,6 @@ class Kubectl:
 
     def apply(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Server-side apply."""
-        text = yaml.safe_dump_all([dict(one) for one in objects], sort_keys=False)
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [dict(one) for one in objects]})
         self.run("apply", "--server-side", "--force-conflicts", "--field-manager=sweyard-cluster", "-f", "-",
                  input_text=text)  # fmt: skip

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="simulated nodes, by KWOK (default: 0)")
     up.add_argument("--audit", action="store_true", help="the API server writes an audit log of every request")
     up.add_argument("--gangs", action="store_true", help="PodGroups (alpha): the scheduler places their pods whole")
+    up.add_argument("--kueue", action="store_true", help="with Kueue's queues; built from source the first time")
 
     down = commands.add_parser("down", parents=[named], help="remove a cluster and all that it made")
     down.add_argument(
@@ -81,5 +82,5 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("prerequisites", help="install missing packages, or say what else is missing for `up`")
 
     build = commands.add_parser("build", help="build the programs, once")
-    build.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
+    build.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all but kueue)")
     return top

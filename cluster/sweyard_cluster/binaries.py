@@ -100,6 +100,16 @@ class Binaries:
         if process.returncode:
             raise ClusterError(f"building {', '.join(programs)} failed:\n" + "\n".join(lines[-15:]))
 
+    def module_source(self, directory: Path, module: str) -> Path:
+        """Where Go has unpacked a module that the one in `directory` requires; raises ClusterError where it has not."""
+        command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+        told = subprocess.run(
+            command, cwd=directory, env=self.go_environment(), capture_output=True, text=True, check=False
+        )
+        if told.returncode or not told.stdout.strip():
+            raise ClusterError(f"{module} is not in the cache of Go modules: {told.stderr.strip()}")
+        return Path(told.stdout.strip())
+
     def environment_to_build(self, groups: Iterable[str]) -> dict[str, str] | None:
         """That of Go, if a program of the groups is yet to be built."""
         return self.go_environment() if self.missing(groups) else None

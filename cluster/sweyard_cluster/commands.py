@@ -13,7 +13,7 @@ from .image_builders import BUILD_PACKAGES, choose_builder, docker_can_build, un
 from .images import IMAGES, build_images, image_tag, small_images
 from .lifecycle import Tool
 from .prerequisites import ensure as ensure_prerequisites
-from .recipes import GROUPS
+from .recipes import GROUPS, groups_to_build
 from .slots import clusters
 from .spec import ClusterSpec
 from .task_images import build_task_images
@@ -25,7 +25,9 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
     nodes = 0 if arguments.control_plane_only else 1 if arguments.nodes is None else arguments.nodes
     if nodes < 1 and not arguments.control_plane_only:
         raise ClusterError(f"--nodes {nodes} must be 1 or more; for no nodes at all use --control-plane-only")
-    spec = lifecycle.up(tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit, arguments.gangs)
+    spec = lifecycle.up(
+        tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit, arguments.gangs, arguments.kueue
+    )
     tool.progress.say(f"Cluster {spec.name} is up: {spec.api_url}")
     tool.progress.hint(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
     tool.progress.hint(f"       {tool.binaries.path('kubectl')} get nodes")
@@ -155,9 +157,7 @@ def cluster_with_nodes(tool: Tool, name: str) -> ClusterSpec:
 
 
 def build(tool: Tool, arguments: argparse.Namespace) -> None:
-    groups = arguments.groups or list(GROUPS)
-    if unknown := sorted(set(groups) - set(GROUPS)):
-        raise ClusterError(f"GROUP {unknown[0]!r} is not one of {', '.join(GROUPS)}")
+    groups = groups_to_build(arguments.groups)
     tool.binaries.ensure(groups, tool.progress)
     for program in (program for group in groups for program in GROUPS[group]):
         print(tool.binaries.path(program))

@@ -3,6 +3,7 @@
 from .addons import PROVISIONER
 from .control_plane import API_SERVER, ETCD, KEEPER, PARTS
 from .fake_nodes import NAME as KWOK
+from .kueue import NAME as KUEUE
 from .node import PROGRAMS
 from .registry import NAME as REGISTRY
 from .spec import ClusterSpec
@@ -18,4 +19,5 @@ def daemon_names(spec: ClusterSpec) -> list[str]:
         names += [REGISTRY, PROVISIONER]
     for node in spec.node_names:
         names += [node, *(f"{node}-{program}" for program in PROGRAMS)]
-    return [*names, KWOK] if spec.fake_nodes else names
+    names += [KWOK] if spec.fake_nodes else []
+    return [*names, KUEUE] if spec.kueue else names

@@ -1,6 +1,5 @@
 """Nodes that only the API server believes in, kept by KWOK: hundreds of them cost one process."""
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 from .api import Kubectl
 from .binaries import Binaries
-from .errors import ClusterError
 from .paths import ClusterPaths
 from .processes import ProcessTable
 from .recipes import MODULES
@@ -57,18 +55,9 @@ class FakeNodes:
         self.processes.stop(NAME)
 
     def _stages(self) -> Iterator[str]:
-        told = subprocess.run(
-            ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"],
-            cwd=MODULES / "kwok",
-            env=self.binaries.go_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if told.returncode or not told.stdout.strip():
-            raise ClusterError(f"KWOK's module is not in the cache: {told.stderr.strip()}")
+        source = self.binaries.module_source(MODULES / "kwok", "sigs.k8s.io/kwok")
         for folder in STAGES:
-            for file in sorted((Path(told.stdout.strip()) / "kustomize/stage" / folder).glob(f"{folder[:3]}*-*.yaml")):
+            for file in sorted((source / "kustomize/stage" / folder).glob(f"{folder[:3]}*-*.yaml")):
                 if file.name != "pod-delete.yaml":
                     yield file.read_text()
         yield POD_DELETION

@@ -14,6 +14,7 @@ from .binaries import Binaries
 from .control_plane import ControlPlane
 from .errors import ClusterError
 from .fake_nodes import FakeNodes
+from .kueue import Kueue
 from .locking import exclusive
 from .node import Node
 from .paths import Cache, ClusterPaths
@@ -77,6 +78,10 @@ class Parts:
     def fake_nodes(self) -> FakeNodes:
         return FakeNodes(self.spec, self.paths, self.binaries, self.processes)
 
+    @property
+    def kueue(self) -> Kueue:
+        return Kueue(self.spec, self.paths, self.binaries, self.processes)
+
     def node(self, index: int) -> Node:
         return Node(self.spec, index, self.paths, self.binaries, self.processes)
 
@@ -85,7 +90,15 @@ class Parts:
         return [self.node(index) for index in range(1, self.spec.nodes + 1)]
 
 
-def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = False, gangs: bool = False) -> ClusterSpec:
+def up(
+    tool: Tool,
+    name: str,
+    nodes: int,
+    fake_nodes: int = 0,
+    audit: bool = False,
+    gangs: bool = False,
+    kueue: bool = False,
+) -> ClusterSpec:
     """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only.
 
     Of a new one that cannot be brought up nothing runs any more; its logs stay until `down`.
@@ -93,15 +106,16 @@ def up(tool: Tool, name: str, nodes: int, fake_nodes: int = 0, audit: bool = Fal
     check_request(name, nodes, fake_nodes)
     if nodes:
         host.require_root("a cluster with nodes")
-    groups = ["control-plane", *(["node"] if nodes else []), *(["fake-nodes"] if fake_nodes else [])]
+    optional = {"node": nodes, "fake-nodes": fake_nodes, "kueue": kueue}
+    groups = ["control-plane", *(group for group, wanted in optional.items() if wanted)]
     packages = host.NODE_PACKAGES if nodes else {"openssl": "openssl"}
     prerequisites.ensure(packages, tool.progress, go=tool.binaries.environment_to_build(groups))
     tool.binaries.ensure(groups, tool.progress)
     paths = tool.cache.cluster(name)
     with exclusive(paths.lock, lambda: tool.progress.await_turn(f"another command on {name}")):
         existing = read_spec(paths.spec)
-        spec = grown(existing, nodes, fake_nodes, audit, gangs) if existing else None
-        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs)
+        spec = grown(existing, nodes, fake_nodes, audit, gangs, kueue) if existing else None
+        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs, kueue)
         write_spec(paths.spec, spec)
         tool.processes(paths).stop_strays()
         with contextlib.ExitStack() as if_it_fails:
@@ -131,6 +145,9 @@ def bring_up(tool: Tool, spec: ClusterSpec) -> None:
     if spec.fake_nodes:
         with tool.progress.step(f"{spec.fake_nodes} simulated nodes"):
             parts.fake_nodes.start(kubectl)
+    if spec.kueue:
+        with tool.progress.step("Kueue"):
+            parts.kueue.start(kubectl)
 
 
 def start_nodes(parts: Parts, kubectl: Kubectl) -> None:
@@ -163,6 +180,7 @@ def down(tool: Tool, name: str) -> bool:
 
 
 def take_down(parts: Parts) -> None:
+    parts.kueue.stop()
     parts.fake_nodes.stop()
     parts.processes.stop(PROVISIONER)
     for node in parts.nodes:

@@ -1,7 +1,7 @@
 """Which program comes from which pinned Go module, how its version is stamped and how it tells it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,6 +119,13 @@ RECIPES = (
         stamps={"sigs.k8s.io/kwok/pkg/consts.Version": "v{version}"},
     ),
     Recipe(
+        "kueue",
+        "sigs.k8s.io/kueue",
+        {"kueue": f"{OURS}/kueue/kueue"},
+        stamps={"sigs.k8s.io/kueue/pkg/version.GitVersion": "v{version}"},
+        cold_seconds=180,
+    ),
+    Recipe(
         "helm",
         "helm.sh/helm/v4",
         {"helm": "helm.sh/helm/v4/cmd/helm"},
@@ -135,7 +142,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "fake-nodes": ("kwok",),
     "helm": ("helm",),
+    "kueue": ("kueue",),
 }  # fmt: skip
+ON_DEMAND = ("kueue",)
+"""Groups that are built for whoever names them alone."""
+
+
+def groups_to_build(named: Sequence[str]) -> list[str]:
+    """Those named, or else all that are not built on demand alone; raises ClusterError for one that is unknown."""
+    if unknown := sorted(set(named) - set(GROUPS)):
+        raise ClusterError(f"GROUP {unknown[0]!r} is not one of {', '.join(GROUPS)}")
+    return list(named) or [group for group in GROUPS if group not in ON_DEMAND]
 
 
 def recipes_for(programs: Iterable[str]) -> list[tuple[Recipe, list[str]]]:

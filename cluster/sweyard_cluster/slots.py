@@ -46,11 +46,13 @@ def no_new_clusters(cache: Cache) -> AbstractContextManager[None]:
     return exclusive(cache.clusters / ".slots.lock")
 
 
-def take_slot(cache: Cache, name: str, nodes: int, fake_nodes: int, audit: bool, gangs: bool) -> ClusterSpec:
+def take_slot(
+    cache: Cache, name: str, nodes: int, fake_nodes: int, audit: bool, gangs: bool, kueue: bool
+) -> ClusterSpec:
     """Write the spec of a new cluster in a slot that nobody else can get."""
     with no_new_clusters(cache):
         taken = [spec.slot for _, spec in clusters(cache)]
         addresses: Addresses = choose_slot(taken, host_networks(), port_is_free)
-        spec = ClusterSpec(name, addresses.slot, nodes, fake_nodes, audit, gangs)
+        spec = ClusterSpec(name, addresses.slot, nodes, fake_nodes, audit, gangs, kueue)
         write_spec(cache.cluster(name).spec, spec)
     return spec

@@ -24,6 +24,8 @@ class ClusterSpec:
     audit: bool = False
     gangs: bool = False
     """With PodGroups, alpha in Kubernetes 1.36, and a scheduler that heeds them."""
+    kueue: bool = False
+    """With Kueue's queues."""
 
     @property
     def addresses(self) -> Addresses:
@@ -64,7 +66,9 @@ def check_request(name: str, nodes: int, fake_nodes: int) -> None:
         raise ClusterError(f"--fake-nodes {fake_nodes} must not be negative")
 
 
-def grown(existing: ClusterSpec, nodes: int, fake_nodes: int, audit: bool, gangs: bool = False) -> ClusterSpec:
+def grown(
+    existing: ClusterSpec, nodes: int, fake_nodes: int, audit: bool, gangs: bool = False, kueue: bool = False
+) -> ClusterSpec:
     """The existing cluster with the nodes now asked for; raises ClusterError where it would have to shrink."""
     down = f"python -m sweyard_cluster down --name {existing.name}"
     if (nodes == 0) != existing.control_plane_only:
@@ -74,7 +78,8 @@ def grown(existing: ClusterSpec, nodes: int, fake_nodes: int, audit: bool, gangs
         raise ClusterError(f"cluster {existing.name!r} has more nodes than asked for; to shrink it, first run: {down}")
     if gangs and not existing.gangs:
         raise ClusterError(f"cluster {existing.name!r} runs without --gangs; take another --name or run: {down}")
-    return dataclasses.replace(existing, nodes=nodes, fake_nodes=fake_nodes, audit=existing.audit or audit)
+    audit, kueue = existing.audit or audit, existing.kueue or kueue
+    return dataclasses.replace(existing, nodes=nodes, fake_nodes=fake_nodes, audit=audit, kueue=kueue)
 
 
 def write_spec(path: Path, spec: ClusterSpec) -> None:

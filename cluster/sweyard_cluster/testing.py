@@ -102,7 +102,14 @@ class TestCluster:
 
 @contextlib.contextmanager
 def shared_cluster(
-    tool: Tool, session: str, nodes: int, fake_nodes: int = 0, *, audit: bool = False, gangs: bool = False
+    tool: Tool,
+    session: str,
+    nodes: int,
+    fake_nodes: int = 0,
+    *,
+    audit: bool = False,
+    gangs: bool = False,
+    kueue: bool = False,
 ) -> Iterator[TestCluster]:
     """The session's cluster with so many nodes; raises ClusterError where the machine cannot run it."""
     name = f"{PREFIX}{session}-{nodes}"
@@ -111,7 +118,7 @@ def shared_cluster(
     remove_abandoned(tool)
     with exclusive(guard):
         enter(paths)
-        lifecycle.up(tool, name, nodes, fake_nodes, audit, gangs)
+        lifecycle.up(tool, name, nodes, fake_nodes, audit, gangs, kueue)
     try:
         yield TestCluster(tool, name)
     finally:

@@ -13,7 +13,7 @@ from sweyard_cluster import prerequisites
 from sweyard_cluster.binaries import Binaries, announcement
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.paths import Cache
-from sweyard_cluster.recipes import GROUPS, MODULES
+from sweyard_cluster.recipes import GROUPS, MODULES, groups_to_build
 from sweyard_cluster.terminal import Progress
 
 
@@ -42,6 +42,11 @@ def test_all_that_is_missing_is_told_at_once_with_what_installs_it(
     assert ["apt-get install -y one two" in line for line in lines] == [True, False]
     assert "Go 1.21 or later" in lines[1]
     assert "https://go.dev/dl/" in lines[1]
+
+
+def test_kueue_is_built_for_whoever_names_it_alone() -> None:
+    assert groups_to_build([]) == ["control-plane", "node", "fake-nodes", "helm"]
+    assert groups_to_build(["kueue"]) == ["kueue"]
 
 
 def test_what_needs_no_build_needs_no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

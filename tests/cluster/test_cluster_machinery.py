@@ -330,9 +330,14 @@ def test_files_of_a_running_node_are_not_touched_by_another_up(tmp_path: Path) -
     [
         (ClusterSpec("c", 0, 0), set(), {"kubelet"}),
         (ClusterSpec("c", 0, 0, fake_nodes=9), {"kwok"}, {"registry"}),
-        (ClusterSpec("c", 0, 2), {"registry", "provisioner", "node2", "node2-kubelet", "node1-kube-router"}, {"kwok"}),
+        (ClusterSpec("c", 0, 0, kueue=True), {"kueue"}, {"kwok"}),
+        (
+            ClusterSpec("c", 0, 2),
+            {"registry", "provisioner", "node2", "node2-kubelet", "node1-kube-router"},
+            {"kwok", "kueue"},
+        ),
     ],
-    ids=["control plane", "simulated nodes", "two nodes"],
+    ids=["control plane", "simulated nodes", "with Kueue", "two nodes"],
 )
 def test_daemons_that_never_started_are_among_those_of_a_cluster(
     spec: ClusterSpec, among: set[str], not_among: set[str]
@@ -344,8 +349,13 @@ def test_daemons_that_never_started_are_among_those_of_a_cluster(
 
 @pytest.mark.parametrize(
     "spec",
-    [ClusterSpec("c", 0, 0), ClusterSpec("c", 0, 3), ClusterSpec("c", 0, 0, fake_nodes=9)],
-    ids=["control plane", "three nodes", "simulated nodes"],
+    [
+        ClusterSpec("c", 0, 0),
+        ClusterSpec("c", 0, 3),
+        ClusterSpec("c", 0, 0, fake_nodes=9),
+        ClusterSpec("c", 0, 0, kueue=True),
+    ],
+    ids=["control plane", "three nodes", "simulated nodes", "with Kueue"],
 )
 def test_the_command_that_mends_a_cluster_is_accepted_by_it(spec: ClusterSpec) -> None:
     asked = parser().parse_args(up_again(spec).split()[3:])

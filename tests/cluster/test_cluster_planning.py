@@ -83,6 +83,7 @@ def test_impossible_request_is_refused(name: str, nodes: int, fake_nodes: int, s
 
 def test_cluster_grows_in_place() -> None:
     assert grown(ONE_NODE, nodes=3, fake_nodes=10, audit=True) == ClusterSpec("demo", 3, 3, 10, True)
+    assert grown(ONE_NODE, nodes=1, fake_nodes=0, audit=False, kueue=True) == dataclasses.replace(ONE_NODE, kueue=True)
 
 
 @pytest.mark.parametrize(
