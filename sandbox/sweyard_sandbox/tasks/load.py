@@ -50,7 +50,7 @@ def _chosen(tasks: list[Task], source: TaskSource) -> list[Task]:
     elif source.split is None:
         tasks = [task for task in tasks if _split_of(task) != "practice"]  # nothing can grade those
     if not tasks:
-        raise DatasetError(f"tasks of {source.dataset!r}: no row of it is a task")
+        raise DatasetError(f"tasks of {source.dataset!r}: only tasks to practise on, which nothing can grade")
     chosen = select(tasks, source)
     if not chosen:
         raise DatasetError(f"tasks of {source.dataset!r}: the selection (ids, repositories, ...) leaves none")
@@ -59,7 +59,10 @@ def _chosen(tasks: list[Task], source: TaskSource) -> list[Task]:
 
 def _with_reasons(sentence: str, left_out: list[str]) -> str:
     """Where no row is a task, the first reason is what the user needs."""
-    return f"{sentence}; {len(left_out)} rows are no tasks, the first because: {left_out[0]}" if left_out else sentence
+    if not left_out:
+        return sentence
+    what = "1 row is no task," if len(left_out) == 1 else f"{len(left_out)} rows are no tasks, the first"
+    return f"{sentence}; {what} because: {left_out[0]}"
 
 
 def select(tasks: Iterable[Task], source: TaskSource) -> list[Task]:

@@ -106,7 +106,7 @@ def test_wrong_source_says_what_to_do(base: Path, source: dict[str, Any], senten
         ("", "'.*rows.jsonl': it holds none$"),
         (
             '{"a": 1}\n{"b": 2}\n',
-            r"it holds none; 2 rows are no tasks, the first because: a row with the fields \['a'\]",
+            r"it holds none; 2 rows are no tasks, the first because: row 0: the fields \['a'\] fit no known format",
         ),
     ],
     ids=["no rows", "no row is a task"],
@@ -153,7 +153,11 @@ DAMAGED = {
     "no gzip": ("rows.gz", b"hello", "rows.gz is damaged"),
     "half a gzip": ("rows.gz", gzip.compress(random.Random(0).randbytes(9_000))[:4_000], "rows.gz is damaged"),
     "spoilt gzip": ("rows.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "rows.gz is damaged"),
-    "no row at all": ("rows.jsonl", b"hello\n", "no row of it is a task"),
+    "no row at all": (
+        "rows.jsonl",
+        b"hello\n",
+        "it holds none; 1 row is no task, because: .*rows.jsonl, line 1 is no JSON",
+    ),
 }
 
 
