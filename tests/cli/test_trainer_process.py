@@ -183,6 +183,17 @@ def test_a_trainer_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> No
     assert is_locked(tmp_path) is False
 
 
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_no_trainer_outlives_a_command_whose_first_word_cannot_be_told(
+    tmp_path: Path, run_file: Path, command: str
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        begun = [sys.executable, "-m", "sweyard_cli", command, "-f", run_file, "--output", tmp_path / "out"]
+        told = subprocess.run(begun, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (told.returncode, "no space left" in told.stderr) == (2, True)
+    assert is_locked(tmp_path / "out") is False
+
+
 def test_a_signal_that_cannot_be_told_stops_the_trainer_all_the_same(tmp_path: Path) -> None:
     """A terminal that hangs up is gone when its signal comes."""
     process = start(STOPS, tmp_path)

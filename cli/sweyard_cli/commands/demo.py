@@ -95,7 +95,7 @@ def _here(document: dict[str, Any], file: Path, output: Path, console: Console) 
     with Claim(output) as claim:
         make_dataset(Cluster.NONE, demo_command(Cluster.NONE, file, output, ""), console)
         tell_kept(claim.set_aside(datetime.now()), console)
-    console.print(f"[bold]training[/bold]: output in {output}")
+    console.print("[bold]training[/bold]")
     return run_local_demo(document, file, output, console)  # the trainer takes the lock itself
 
 

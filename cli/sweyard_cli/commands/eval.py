@@ -90,7 +90,6 @@ def evaluate(
         return
     command = trainer_command(None, output, datasets or [], allow_unisolated=allow_unisolated)
     process = TrainerProcess(command, output, document)
-    console.print(f"output in {output}, log in {process.log}", markup=False)
     code = run_locally(process, str(document["metadata"]["name"]), output / RUN_FILE, output, console, after)
     if not code:
         console.print(f"{'':<8}{output / 'predictions'}   # as SWE-bench's harness reads them", markup=False)

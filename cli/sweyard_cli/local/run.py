@@ -52,6 +52,7 @@ def run_locally(
 ) -> int:
     """Follow the trainer to its end and say what came of it; its exit code. Raises OSError if it cannot be said."""
     with forwarded_signals(process, lambda text: console.print(text, markup=False)), stopped_with(process):
+        console.print(f"output in {output}, log in {process.log}", markup=False)
         follow(LocalRunSource(name, output, process), console, poll_seconds=poll_seconds, sleep=time.sleep)
     if process.is_stopped:
         console.print(stopped_and_how_to_go_on(file, output), markup=False)
