@@ -24,7 +24,7 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
         if results.evaluations[-1].by_repository:
             console.print()
             console.print(repositories_table(results.evaluations[-1]))
-    for line in reward_lines(results):
+    for line in learning_lines(results):
         console.print(line, markup=False)
     console.print()
     console.print(f"curve   {output / CURVE_FILE}", markup=False)
@@ -67,10 +67,10 @@ def _cell(figure: SourceFigure | None) -> str:
     return f"{share:>6}  {of} ({interval(figure.low, figure.high)}){several}{aside}"
 
 
-def reward_lines(results: RunResults) -> list[str]:
-    """Mean reward of the first and of the last step."""
-    rewards = results.series("rollout/reward_mean")
-    if not rewards:
-        return []
-    (first, before), (last, after) = rewards[0], rewards[-1]
-    return [f"mean reward: {before:.3f} in step {first:g}, {after:.3f} in step {last:g}"]
+def learning_lines(results: RunResults) -> list[str]:
+    """Mean reward, or where there is none the loss, of the first and of the last step."""
+    for title, name in (("mean reward", "rollout/reward_mean"), ("loss", "train/loss")):
+        if points := results.series(name):
+            told = dict.fromkeys(f"{value:.3f} in step {step:g}" for step, value in (points[0], points[-1]))
+            return [f"{title}: {', '.join(told)}"]
+    return []

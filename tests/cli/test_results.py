@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.cli.conftest import ROWS, TINY, attempt, evaluation_row, step_row
 
 from sweyard_api.resolve import dump_config, resolve
-from sweyard_cli.ending import show_ending
+from sweyard_cli.ending import learning_lines, show_ending
 from sweyard_cli.errors import UserError
 from sweyard_cli.report.page import state_of
 from sweyard_cli.results.attempts import evenly, load_attempt
@@ -134,6 +134,25 @@ def test_several_attempts_and_repositories_are_told_on_the_page_and_on_the_termi
         assert "pass@4 87.5 %" in text
         assert "By repository" in text or "by repository" in text
         assert "blue" in text
+
+
+STEPS = [{"phase": "sft", "step": step, "train/loss": 6.0 / step} for step in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (ROWS, ["mean reward: 0.250 in step 1, 0.750 in step 2"]),
+        ([step_row(1, 0.25)], ["mean reward: 0.250 in step 1"]),
+        (STEPS, ["loss: 6.000 in step 1, 2.000 in step 3"]),
+        ([evaluation_row(0, 0.5)], []),
+    ],
+    ids=["several steps", "one step", "supervised", "nothing trained"],
+)
+def test_a_run_ends_with_what_its_first_and_last_step_had(
+    make_run: MakeRun, rows: list[dict[str, Any]], told: list[str]
+) -> None:
+    assert learning_lines(read_results(make_run(rows=rows))) == told
 
 
 LABELS: dict[str, tuple[list[dict[str, Any]], int, list[str]]] = {
