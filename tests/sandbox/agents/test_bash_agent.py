@@ -55,6 +55,7 @@ async def test_repair_by_commands_that_keep_nothing_but_files(task: Task, sandbo
         ("```bash\nrm -rf pkg", "", NOT_ONE_BLOCK.format(count=0)),
         ("```python\nprint(1)\n```", "", NOT_ONE_BLOCK.format(count=0)),
         (fenced("rm -rf pkg") + fenced("ls"), "", NOT_ONE_BLOCK.format(count=2)),
+        ("```bash\n" * 20_000, "", NOT_ONE_BLOCK.format(count=0)),
         (fenced("  "), "", "is missing"),
         (fenced("echo '\0'"), "", "NUL"),
         (fenced("echo out; echo err >&2; exit 3"), "bash", "out\nerr\n[exit code 3]"),

@@ -69,6 +69,9 @@ async def test_repair_by_editing_and_undoing(task: Task, sandbox: Sandbox) -> No
         (call("search", search_term="not there"), "No line in . has that text."),
         (call("search", search_term="x", path="nowhere"), "nowhere"),
         (call("search"), "parameter `search_term` is missing"),
+        (call("search", search_term="a\0b"), "no NUL character"),
+        (call("search", search_term="a", path="b\0"), "no NUL character"),
+        (edit("view", view_range=f"[1, {'9' * 5_000}]"), "must be a whole number"),
         (edit("view", view_range="[2, 2]"), "     2\t    if len(a)"),
         (edit("view", view_range="[4, 2]"), "must lie within"),
         (edit("view", view_range="all"), "must be [first line, last line]"),
@@ -117,6 +120,9 @@ NATIVE = {
         '<tool_call>{"name": "a", "arguments": "{\\"b\\": \\"c\\"}"}</tool_call>',
         [Call("a", {"b": "c"})],
     ),
+    "half of a character": ('<tool_call>{"name": "a", "arguments": {"b": "\\ud83d"}}</tool_call>', []),
+    "no number": ('<tool_call>{"name": "a", "arguments": {"b": NaN}}</tool_call>', []),
+    "a beginning again and again": ("<function=a>" * 20_000 + "</tool_call>" * 2 + "<tool_call>" * 20_000, []),
     "arguments that are no object": ('<tool_call>{"name": "a", "arguments": [1]}</tool_call>', []),
 }
 

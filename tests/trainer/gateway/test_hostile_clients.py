@@ -12,11 +12,13 @@ import pytest_asyncio
 from tests.serving import serving
 from tests.trainer.gateway.conftest import CHATML, make_tokenizer
 
+from sweyard_sandbox.agents.protocol import Message
 from sweyard_trainer.engine.engine import Completion
 from sweyard_trainer.engine.fake import FakeEngine
-from sweyard_trainer.gateway.gateway import Gateway, Limits
+from sweyard_trainer.gateway.gateway import LONG_CONVERSATION_CHARACTERS, Answer, Gateway, Limits
 from sweyard_trainer.gateway.public_app import BODY_CAP_BYTES, public_app
 from sweyard_trainer.gateway.rendering import ChatRenderer
+from sweyard_trainer.gateway.session import SessionSpentError
 
 CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
@@ -119,6 +121,19 @@ async def test_clients_that_send_slowly_keep_nobody_waiting(world: World) -> Non
     assert status == 200
     for _, writer in slow:
         writer.close()
+
+
+async def test_calls_sent_at_once_are_counted_before_each_reply(renderer: ChatRenderer) -> None:
+    """Long conversations are tokenised beside the event loop, so that all of them begin before the first reply does."""
+    gateway = Gateway(renderer, Limits(10**6, 10**6, 300, max_calls=3))
+    await gateway.use_engines([FakeEngine(lambda prompt, seed: renderer.reply_ids("hello"))], 0)
+    gateway.create_session("a", "secret-a", temperature=1.0, seed=0)
+    long = [Message("user", "hello " * LONG_CONVERSATION_CHARACTERS)]
+
+    answers = await asyncio.gather(*(gateway.chat("a", long) for _ in range(8)), return_exceptions=True)
+
+    assert sum(isinstance(answer, Answer) for answer in answers) == 3
+    assert sum(isinstance(answer, SessionSpentError) for answer in answers) == 5
 
 
 async def test_what_a_chat_template_refuses_is_a_bad_request(renderer: ChatRenderer) -> None:

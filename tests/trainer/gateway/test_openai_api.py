@@ -13,6 +13,7 @@ from sweyard_trainer.gateway.rendering import ChatRenderer
 from sweyard_trainer.gateway.session import Limits
 
 TEXT = 'I look first. <function=search></function> then <function=finish>{"a": "\u00e9"}</function>'
+HALF = '{"a": "\\ud83d"}'
 QUESTION = {"role": "user", "content": "hello"}
 
 
@@ -108,6 +109,12 @@ async def test_text_parts_are_joined(http: Any, renderer: ChatRenderer) -> None:
             "messages",
             "no JSON object",
             id="arguments that are no object",
+        ),
+        pytest.param(
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": HALF}}]}]},
+            "messages",
+            "no JSON object",
+            id="arguments with half of a character",
         ),
         pytest.param(
             {"messages": [QUESTION], "tool_choice": "required"}, "tool_choice", "cannot be set", id="a choice"

@@ -57,6 +57,14 @@ HERMES_TEXTS = {
         Parsed("", (ToolCall("b", {}),)),
     ),
     "none is JSON": ("<tool_call>oops</tool_call>", Parsed("<tool_call>oops</tool_call>")),
+    "half of a character": (
+        '<tool_call>{"name": "a", "arguments": {"b": "\\ud83d"}}</tool_call>',
+        Parsed('<tool_call>{"name": "a", "arguments": {"b": "\\ud83d"}}</tool_call>'),
+    ),
+    "no number": (
+        '<tool_call>{"name": "a", "arguments": {"b": NaN}}</tool_call>',
+        Parsed('<tool_call>{"name": "a", "arguments": {"b": NaN}}</tool_call>'),
+    ),
     "a list": ("<tool_call>[1]</tool_call>", Parsed("<tool_call>[1]</tool_call>")),
 }
 
@@ -106,6 +114,8 @@ CODER_TEXTS = {
         coder("<parameter=share>nan</parameter><parameter=parts>[1e999]</parameter><parameter=all>1</parameter>"),
         {"share": "nan", "parts": "[1e999]", "all": True},
     ),
+    "half of a character": (coder('<parameter=parts>["\\ud83d"]</parameter>'), {"parts": '["\\ud83d"]'}),
+    "a beginning again and again": (coder("<parameter=" * 20_000), {}),
     "none at all": (coder(""), {}),
 }
 

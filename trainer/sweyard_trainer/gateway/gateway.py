@@ -157,6 +157,7 @@ class Gateway:
         form = self._call_form() if tools else None
         session.spend(self._clock())
         opening = await self._open(session, messages, tools)
+        session.spend(self._clock())  # calls that were sent at once have waited for one another's tokens
         if listener is not None:
             listener.begins(len(opening.prompt_ids))
         room = session.room(len(opening.prompt_ids), max_tokens)

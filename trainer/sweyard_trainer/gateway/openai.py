@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from sweyard_sandbox.agents.protocol import Message
+from sweyard_sandbox.agents.tools.calls import read_json
 from sweyard_trainer.gateway.dialect import (
     MODEL_NAME,
     Answered,
@@ -46,10 +47,7 @@ class ReturnedCall(BaseModel):
 
     def numbered(self) -> Numbered:
         """Raises BadRequestError."""
-        try:
-            arguments = json.loads(self.function.arguments or "{}")
-        except (ValueError, RecursionError):
-            arguments = None
+        arguments = read_json(self.function.arguments or "{}")
         if not isinstance(arguments, dict):
             raise BadRequestError(f"arguments of the call {self.id!r} are no JSON object", "messages")
         return self.id, ToolCall(self.function.name, arguments)

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from sweyard_sandbox.agents.tools.calls import read_json_call
 
 BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
-PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL)
+FUNCTION = re.compile(r"<function=([^<>\n]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+PARAMETER = re.compile(r"<parameter=([^<>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,9 @@ def _json(text: str) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """The value, if JSON can say it. Raises ValueError for infinity and what is no number, TypeError for a set."""
-    json.dumps(value, allow_nan=False)
+    """The value, if JSON can say it. Raises ValueError for infinity, what is no number and halves of characters,
+    TypeError for a set."""
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
 

@@ -15,12 +15,23 @@ from sweyard_sandbox.agents.tools.bash import execute_bash
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
 
-BLOCK = re.compile(r"^```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+BEGIN = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*")
+END = re.compile(r"```[ \t]*")
 
 
 def blocks(reply: str) -> list[str]:
     """Commands of all complete fenced blocks, in order."""
-    return [command.strip("\n") for command in BLOCK.findall(reply.replace("\r\n", "\n"))]
+    commands: list[str] = []
+    inside: list[str] | None = None
+    for line in reply.replace("\r\n", "\n").split("\n"):
+        if inside is None:
+            inside = [] if BEGIN.fullmatch(line) else None
+        elif END.fullmatch(line):
+            commands.append("\n".join(inside).strip("\n"))
+            inside = None
+        else:
+            inside.append(line)
+    return commands
 
 
 def hands_in(output: str) -> bool:

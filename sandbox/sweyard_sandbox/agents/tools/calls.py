@@ -31,9 +31,22 @@ class Call:
 def parse_calls(reply: str) -> list[Call]:
     """All complete calls of a reply, in order; of a reply with both forms, those in the form that agents are told."""
     return [
-        Call(name, {key: value.removeprefix("\n").removesuffix("\n") for key, value in PARAMETER.findall(body)})
-        for name, body in FUNCTION.findall(reply)
-    ] or [call for text in HERMES.findall(reply) if (call := _hermes_call(text)) is not None]
+        Call(
+            name,
+            {
+                key: value.removeprefix("\n").removesuffix("\n")
+                for key, value in PARAMETER.findall(_until_last(body, "</parameter>"))
+            },
+        )
+        for name, body in FUNCTION.findall(_until_last(reply, "</function>"))
+    ] or [
+        call for text in HERMES.findall(_until_last(reply, "</tool_call>")) if (call := _hermes_call(text)) is not None
+    ]
+
+
+def _until_last(text: str, end: str) -> str:
+    """What may hold whole calls: each beginning without an end would be searched for it to the end of the text."""
+    return text[: text.rfind(end) + len(end)] if end in text else ""
 
 
 def _hermes_call(text: str) -> Call | None:
@@ -46,21 +59,23 @@ def _hermes_call(text: str) -> Call | None:
 
 def read_json_call(text: str) -> tuple[str, dict[str, Any]] | None:
     """Name and arguments, in the form of Hermes; None for what is no call."""
-    value = _json(text)
+    value = read_json(text)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None
     arguments = value.get("arguments") or {}
     if isinstance(arguments, str):  # models double-encode now and then
-        arguments = _json(arguments)
+        arguments = read_json(arguments)
     return (value["name"], arguments) if isinstance(arguments, dict) else None
 
 
-def _json(text: str) -> Any:
-    """None for what is none."""
+def read_json(text: str) -> Any:
+    """None for what is none, or has in it what no file, shell or other program takes: NaN, halves of characters."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def render_call(call: Call) -> str:

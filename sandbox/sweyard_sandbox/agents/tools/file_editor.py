@@ -176,7 +176,7 @@ def _view_range(text: str, num_lines: int) -> tuple[int, int]:
     match = re.fullmatch(r"\[?\s*(\d+)\s*,\s*(-?\d+)\s*\]?", text.strip())
     if match is None:
         raise ToolError("parameter `view_range` must be [first line, last line]")
-    first, last = int(match[1]), int(match[2])
+    first, last = (integer(number, "view_range") for number in match.groups())
     last = num_lines if last == -1 else min(last, num_lines)
     if not 1 <= first <= last:
         raise ToolError(f"view_range must lie within the file's {num_lines} lines")

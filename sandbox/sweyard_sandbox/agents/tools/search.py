@@ -16,6 +16,8 @@ async def search(arguments: Arguments, sandbox: Sandbox, *, timeout_seconds: flo
     if not term.strip() or "\n" in term.strip("\n"):
         raise ToolError("parameter `search_term` must be one line of text")
     path = arguments.get("path", ".").strip() or "."
+    if "\0" in term + path:
+        raise ToolError("parameters `search_term` and `path` must have no NUL character")
     options = "-rnIHF --exclude-dir=.git --exclude-dir=__pycache__"
     command = f"grep {options} -e {shlex.quote(term.strip(chr(10)))} -- {shlex.quote(path)}"
     result = await sandbox.run(command, timeout_seconds=timeout_seconds)
