@@ -24,7 +24,6 @@ from .lifecycle import Tool
 from .locking import exclusive
 from .paths import ClusterPaths
 from .processes import ProcessRecord, identify
-from .slots import clusters
 
 PREFIX = "test-"
 NAMESPACES = "/api/v1/namespaces"
@@ -154,12 +153,10 @@ def living_users(paths: ClusterPaths) -> list[ProcessRecord]:
 
 
 def remove_abandoned(tool: Tool) -> None:
-    """Take down the clusters of sessions that were killed."""
-    for paths, spec in list(clusters(tool.cache)):
-        if not spec.name.startswith(PREFIX):
-            continue
-        guard = paths.root.with_name(f".{spec.name}.users.lock")
+    """Take down the clusters of sessions that were killed, and what a killed removal left of one."""
+    for name in sorted(path.name for path in tool.cache.clusters.glob(f"{PREFIX}*")):
+        paths, guard = tool.cache.cluster(name), tool.cache.clusters / f".{name}.users.lock"
         with exclusive(guard):
             if not living_users(paths):
-                lifecycle.down(tool, spec.name)
+                lifecycle.down(tool, name)
                 guard.unlink()

@@ -22,16 +22,19 @@ from sweyard_cluster.commands import up_again
 from sweyard_cluster.daemons import daemon_names
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.host import missing_packages
+from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.locking import exclusive
 from sweyard_cluster.network import nat_table
 from sweyard_cluster.node import is_listening
 from sweyard_cluster.node_config import NodeFiles
+from sweyard_cluster.paths import Cache
 from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
 from sweyard_cluster.recipes import GROUPS, RECIPES, pinned_version, recipes_for
 from sweyard_cluster.scratch_image import scratch_image
 from sweyard_cluster.spec import ClusterSpec, grown
 from sweyard_cluster.terminal import Progress
+from sweyard_cluster.testing import remove_abandoned
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -52,6 +55,14 @@ def test_started_process_is_known_until_it_ends(table: ProcessTable) -> None:
     table.stop("sleeper")
     assert identify(record.pid) != record
     assert table.names() == []
+
+
+def test_what_a_killed_removal_left_of_a_sessions_cluster_is_removed(tmp_path: Path) -> None:
+    tool = Tool(Cache(tmp_path), os.environ, Progress(io.StringIO()))
+    for name in ("test-gone-1", "mine"):
+        tool.cache.cluster(name).logs.mkdir(parents=True)
+    remove_abandoned(tool)
+    assert [path.name for path in tool.cache.clusters.glob("[!.]*")] == ["mine"]
 
 
 def test_a_started_process_keeps_nothing_open_of_its_starter(table: ProcessTable, tmp_path: Path) -> None:
