@@ -1,8 +1,8 @@
 """`make prove`: what takes longer than tests may. Results are dated and written into docs/performance.md.
 
 `python -m benchmarks.prove [PROOF ...]`, each of properties, mutation, ranks, learning, resume, lineage, chain, churn,
-kills, faults, lives, images, wave, page, swe-bench, qwen-code, qwen-code-in-pods; by default all. All but the first
-eight and qwen-code need Linux and root.
+kills, faults, lives, images, wave, page, kueue, swe-bench, qwen-code, qwen-code-in-pods; by default all. All but the
+first eight, kueue and qwen-code need Linux and root.
 """
 
 import argparse
@@ -129,6 +129,11 @@ def prove_page() -> None:
     write_section(Section("The page on a cluster", "python -m benchmarks.prove page", lines))
 
 
+def prove_kueue() -> None:
+    """Runs in the queues of a real Kueue: admitted whole, preempted, interrupted, and nothing held in between."""
+    _run("pytest", "-p", "tests.strict_skips", "-v", "-m", "slow", "tests/operator/run/test_run_in_kueue.py")
+
+
 def prove_swe_bench() -> None:
     """Tasks in SWE-bench's format from source archives of real packages, graded in pods as swebench grades them."""
     _run("benchmarks.prove.swe_bench")
@@ -177,6 +182,7 @@ PROOFS: dict[str, Callable[[], None]] = {
     "images": prove_images,
     "wave": prove_wave,
     "page": prove_page,
+    "kueue": prove_kueue,
     "swe-bench": prove_swe_bench,
     "qwen-code": prove_qwen_code,
     "qwen-code-in-pods": prove_qwen_code_in_pods,

@@ -29,8 +29,9 @@ Json = dict[str, Any]
 class Lab:
     """One namespace with one operator of its own."""
 
-    def __init__(self, cluster: TestCluster, namespace: str, log: Path) -> None:
-        self.cluster, self.namespace, self._log = cluster, namespace, log
+    def __init__(self, cluster: TestCluster, namespace: str, log: Path, lease_seconds: int = 10) -> None:
+        """A short Lease is for those who kill the operator: the next one waits for its end."""
+        self.cluster, self.namespace, self._log, self._lease_seconds = cluster, namespace, log, lease_seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def kubectl(self, *arguments: str, body: Json | None = None) -> str:
@@ -48,7 +49,7 @@ class Lab:
             "POD_NAMESPACE": self.namespace,
             "SWEYARD_TRAINER_IMAGE": "registry.test/sweyard-trainer:1",
             "SWEYARD_HTTP_PORT": str(port),
-            "SWEYARD_LEADER_LEASE_SECONDS": "10",
+            "SWEYARD_LEADER_LEASE_SECONDS": str(self._lease_seconds),
         }
         with self._log.open("ab") as log:
             command = [sys.executable, "-m", "sweyard_operator"]
