@@ -289,6 +289,13 @@ async def test_tied_embeddings_on_a_cpu_vllm_are_refused(make_spec, tied_storage
             pass
 
 
+async def test_four_bits_in_float32_on_a_cpu_vllm_are_refused(make_spec, storage) -> None:
+    lora = {"rank": 4, "base": "int4", "sync": "adapter"}
+    with pytest.raises(UnsupportedError, match=r"set trainer\.dtype to bfloat16"):
+        async with started(make_spec(trainer={"lora": lora}, inference={"weights": "int4"}), storage):
+            pass
+
+
 async def test_an_engine_with_other_weights_stops_an_on_policy_run(
     make_spec, storage, make_trajectory, make_segment
 ) -> None:

@@ -29,6 +29,7 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
     if trainer.cpu_offload and trainer.device == "cpu":
         raise UnsupportedError("trainer.cpuOffload is set, but trainer.device is cpu; remove one of them")
     _refuse_adapters(spec, model)
+    _refuse_four_bits_in_float32(spec)
     if trainer.replay_routing and spec.inference.engine != "vllm":
         raise UnsupportedError(
             "trainer.replayRouting is set, but only inference.engine vllm says which experts it took"
@@ -38,6 +39,16 @@ def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
         raise UnsupportedError(
             "model.name has tied embeddings, whose output layer vLLM on CPUs never renews after a weight update; "
             "set inference.engine to transformers, or take an untied model or GPUs"
+        )
+
+
+def _refuse_four_bits_in_float32(spec: TrainingRunSpec) -> None:
+    """Its server would start, and die at the first request."""
+    on_vllm = spec.inference.engine == "vllm" and spec.inference.placement != "external"
+    if on_vllm and spec.inference.weights != "full" and not engine_uses_gpu(spec) and spec.trainer.dtype == "float32":
+        raise UnsupportedError(
+            f"inference.weights is {spec.inference.weights} and trainer.dtype float32, in which vLLM on CPUs cannot "
+            "multiply four bits: set trainer.dtype to bfloat16"
         )
 
 
