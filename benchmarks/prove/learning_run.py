@@ -38,8 +38,8 @@ class ShufflingLearner:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._learner, name)
 
-    async def train_step(self, groups: Groups) -> Mapping[str, float]:
-        return await self._learner.train_step([self._shuffled(group) for group in groups])
+    async def train_step(self, groups: Groups, version: int) -> Mapping[str, float]:
+        return await self._learner.train_step([self._shuffled(group) for group in groups], version)
 
     def _shuffled(self, group: Sequence[Trajectory]) -> list[Trajectory]:
         rewards = self._random.permutation([attempt.reward for attempt in group])

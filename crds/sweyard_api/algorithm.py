@@ -88,6 +88,10 @@ class Algorithm(Model):
     """Divisor for `constant` aggregation; default maxResponseTokens."""
     importance_correction: ImportanceCorrection = ImportanceCorrection()
     """Correction for the difference between engine and trainer, and for staleness."""
+    max_engine_kl: Annotated[float, Field(gt=0, le=100)] = 0.3
+    """Most nats a token that the engine's log-probabilities may be away from the trainer's on the same weights; beyond,
+    the trainer ends. Kernels and bfloat16 explain thousandths, wrong weights whole nats. Of stale tokens, which other
+    weights sampled, it only warns."""
     dynamic_sampling: bool = False
     """Drop groups whose rewards are all equal and sample others in their place."""
     max_refills: Annotated[int, Field(ge=0, le=100)] = 4

@@ -35,7 +35,7 @@ class Recorder:
     def __init__(self) -> None:
         self.groups: list[list[Trajectory]] = []
 
-    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]], version: int) -> Mapping[str, float]:
         self.groups += [list(group) for group in groups]
         return {}
 
@@ -47,7 +47,7 @@ def attempt(group: int, index: int, reward: float) -> Trajectory:
 async def test_the_control_moves_rewards_within_their_group_only() -> None:
     recorder: Any = Recorder()
     groups = [[attempt(group, index, float(index < 4)) for index in range(8)] for group in range(20)]
-    await ShufflingLearner(recorder, seed=0).train_step(groups)
+    await ShufflingLearner(recorder, seed=0).train_step(groups, 0)
     told = [[each.reward for each in group] for group in recorder.groups]
     assert [sum(group) for group in told] == [4.0] * 20
     assert told != [[each.reward for each in group] for group in groups]

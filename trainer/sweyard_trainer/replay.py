@@ -84,8 +84,8 @@ async def replay_step(directory: Path, step: int, scratch: Path, checkpoints: st
         await learner.start()
         if beginning.checkpoint is not None:
             await learner.load(beginning.checkpoint)
-        for batch in batches:
-            figures = await _train(learner, batch)
+        for number, batch in enumerate(batches):
+            figures = await _train(learner, batch, beginning.loop.weight_version + number)
         version = beginning.loop.weight_version + len(batches)
         weights = await learner.save_weights(version)
         recorded = await _recorded_weights(directory / "weights" / str(version), step, learner, store)
@@ -157,10 +157,10 @@ def _link_what_is_read(directory: Path, beginning: Beginning, scratch: Path) -> 
             (scratch / name).symlink_to(source)
 
 
-async def _train(learner: Learner, batch: list[list[Trajectory]]) -> Mapping[str, float]:
+async def _train(learner: Learner, batch: list[list[Trajectory]], version: int) -> Mapping[str, float]:
     """As the run does: a batch of which nothing can be trained is a step without an update."""
     try:
-        return await learner.train_step(batch)
+        return await learner.train_step(batch, version)
     except NothingToTrainError:
         return {"updates": 0.0}
 

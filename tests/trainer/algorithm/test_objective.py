@@ -96,6 +96,14 @@ def test_correction_multiplies_the_surrogate_by_start_of_step_over_engine() -> N
     assert figures.maxima["engine_logprob_gap_max"] == pytest.approx(math.log(4), rel=1e-5)
 
 
+def test_tokens_of_the_trained_weights_are_measured_apart_from_older_ones() -> None:
+    mixed = sequence([0.4, 0.1], advantage=1.0, weight=1.0, fresh=np.array([False, True, False]))
+    of_no_known_version = sequence([0.1], advantage=1.0, weight=1.0)
+    _, figures, _, _ = objective(Algorithm(), [0.6, 0.4, 0.4], [mixed, of_no_known_version])
+    assert figures.sums["fresh_tokens"] == 1
+    assert figures.sums["fresh_engine_kl"] == pytest.approx(1.5 - 1 - math.log(1.5), rel=1e-5)
+
+
 def test_masking_correction_silences_the_token() -> None:
     own = sequence([0.4, 0.1, 0.8], advantage=1.0, weight=1.0)
     algorithm = Algorithm(importance_correction=ImportanceCorrection(mode="mask", cap=2.0, floor=0.6))

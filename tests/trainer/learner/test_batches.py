@@ -47,6 +47,17 @@ def test_dropped_outcome_is_in_no_baseline(make_trajectory) -> None:
     assert [attempt.advantage for attempt in attempts] == pytest.approx([0.5, -0.5])
 
 
+def test_trained_tokens_are_fresh_if_the_weights_that_are_trained_sampled_them(make_segment, make_trajectory) -> None:
+    segment = make_segment(8)
+    segment.weight_versions[:] = [-1, -1, -1, -1, 2, 3, 3, 2]
+    group = [make_trajectory(1, segments=(segment,)), make_trajectory(0, segments=(make_segment(8),))]
+    rewards = [[1.0, 0.0]]
+    fresh = [attempt.sequences[0].fresh for attempt in build_attempts([group], rewards, Algorithm(), 3)]
+    assert [np.flatnonzero(marks).tolist() for marks in fresh] == [[5, 6], []]
+    unknown = build_attempts([group], rewards, Algorithm())
+    assert not any(attempt.sequences[0].fresh.any() for attempt in unknown)
+
+
 def test_overlong_attempts_lose_reward_by_their_longest_response(make_segment, make_trajectory) -> None:
     # Half of each segment is the prompt: responses of 10 and 45 tokens; limit 50, buffer 20: 15 of 20 over the edge.
     forked = make_trajectory(1, segments=(make_segment(20, 1), make_segment(90, 2)))

@@ -309,6 +309,28 @@ async def test_an_engine_with_other_weights_stops_an_on_policy_run(
             assert (await learner.train_step([group]))["updates"] == 1
 
 
+async def test_with_staleness_the_tokens_of_the_trained_weights_alone_can_stop_the_run(
+    make_spec, storage, make_trajectory, make_segment, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = [make_segment(200, seed, logprob=-0.5) for seed in range(4)]
+    group = [make_trajectory(seed % 2, segments=(segment,)) for seed, segment in enumerate(long)]
+    few = [make_trajectory(seed % 2, segments=(make_segment(24, seed, logprob=-0.5),)) for seed in range(4)]
+    async with started(make_spec(), storage) as learner:
+        stale = await learner.train_step([group], version=1)
+        assert (stale["updates"], stale["fresh_tokens"]) == (1, 0)
+        assert "fresh_engine_kl" not in stale
+        assert "nats each away from the weights that they train" in caplog.text
+        assert (await learner.train_step([few], version=0))["fresh_tokens"] == 48
+        with pytest.raises(EngineDivergedError, match=r"more than algorithm\.maxEngineKl"):
+            await learner.train_step([group], version=0)
+    caplog.clear()
+    async with started(make_spec(algorithm={"maxEngineKl": 100}), storage) as learner:
+        allowed = await learner.train_step([group], version=0)
+        assert (allowed["updates"], allowed["fresh_tokens"]) == (1, 400)
+        assert allowed["fresh_engine_kl"] == pytest.approx(allowed["engine_kl"])
+        assert "nats each away" not in caplog.text
+
+
 async def test_replies_of_unknown_logprobs_are_trained_as_if_they_had_been_sampled_by_the_trainer(
     make_spec, storage, groups
 ) -> None:

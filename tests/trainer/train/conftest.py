@@ -84,7 +84,7 @@ class CountingLearner:
         self.weights = derive_seed(self.weights, *(int(segment.token_ids[0]) for segment in sequences))
         return {"loss": 1.0}
 
-    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]], version: int) -> Mapping[str, float]:
         self._world.event("train")
         self.weights = derive_seed(self.weights, *sorted(attempt.attempt_id for group in groups for attempt in group))
         return {"loss": 0.5}

@@ -40,10 +40,10 @@ def uneven(life: Any) -> Any:
     life.worker.run = run_for_a_while
     train_step = life.learner.train_step
 
-    async def train_for_a_while(groups: Any) -> Any:
+    async def train_for_a_while(groups: Any, version: int) -> Any:
         for _ in range(15):
             await asyncio.sleep(0)
-        return await train_step(groups)
+        return await train_step(groups, version)
 
     life.learner.train_step = train_for_a_while
     return life
@@ -76,10 +76,10 @@ async def test_attempts_end_while_the_trainer_trains(world: Any, make_life: Call
             ended.set()
         return await run(plan)
 
-    async def train_until_one_ended(groups: Any) -> Any:
+    async def train_until_one_ended(groups: Any, version: int) -> Any:
         training.set()
         await ended.wait()
-        return await train_step(groups)
+        return await train_step(groups, version)
 
     life.worker.run, life.learner.train_step = run_others_while_training, train_until_one_ended
     summary = await asyncio.wait_for(TrainingLoop(life.run).run(), 60)
@@ -117,8 +117,8 @@ async def test_a_run_asked_to_stop_goes_on_with_what_was_under_way(world: Any, m
     loop = TrainingLoop(life.run)
     train_step = life.learner.train_step
 
-    async def stop_while_training(groups: Any) -> Any:
-        figures = await train_step(groups)
+    async def stop_while_training(groups: Any, version: int) -> Any:
+        figures = await train_step(groups, version)
         if world.events.count("train") == 3:
             loop.stop()
         return figures
@@ -157,8 +157,8 @@ async def test_an_evaluation_goes_on_while_the_next_step_is_attempted_and_traine
             await trained.wait()
         return await run(plan)
 
-    async def train(groups: Any) -> Any:
-        figures = await train_step(groups)
+    async def train(groups: Any, version: int) -> Any:
+        figures = await train_step(groups, version)
         if world.events.count("train") == 4:
             trained.set()
         return figures
@@ -206,8 +206,8 @@ async def test_a_run_stopped_while_its_weights_wait_for_an_evaluation_does_that_
             await asyncio.Event().wait()
         return await run(plan)
 
-    async def stop_once_trained(groups: Any) -> Any:
-        figures = await train_step(groups)
+    async def stop_once_trained(groups: Any, version: int) -> Any:
+        figures = await train_step(groups, version)
         if world.events.count("train") == 4:
             loop.stop()
         return figures

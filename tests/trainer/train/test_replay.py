@@ -67,7 +67,7 @@ async def recorded(
                 for number, name in enumerate("ba")
             ]
             run.seal(step, groups)
-            metrics.write(metrics_row(step, await learner.train_step(groups)))
+            metrics.write(metrics_row(step, await learner.train_step(groups, version=step - 1)))
             await learner.save_weights(step)
             await learner.save_checkpoint(step, LoopState(step=step, weight_version=step).to_dict())
     await learner.settle_checkpoint()

@@ -31,9 +31,13 @@ class Attempt:
 
 
 def build_attempts(
-    groups: Sequence[Sequence[Trajectory]], rewards: Sequence[Sequence[float]], algorithm: Algorithm
+    groups: Sequence[Sequence[Trajectory]],
+    rewards: Sequence[Sequence[float]],
+    algorithm: Algorithm,
+    version: int | None = None,
 ) -> list[Attempt]:
-    """Attempts that add loss, with advantages from all that count. `rewards` may differ from the trajectories' own."""
+    """Attempts that add loss, with advantages from all that count. `rewards` may differ from the trajectories' own;
+    `version` is of the weights that are trained."""
     counted = [
         [(trajectory, reward) for trajectory, reward in zip(group, own, strict=True) if counts(trajectory, algorithm)]
         for group, own in zip(groups, rewards, strict=True)
@@ -47,16 +51,18 @@ def build_attempts(
     else:
         advantages = compute_advantages(scores, algorithm.estimator, algorithm.normalize_by_std)
     return [
-        Attempt(tuple(_sequences_of(trajectory)), advantage)
+        Attempt(tuple(_sequences_of(trajectory, version)), advantage)
         for group, own in zip(counted, advantages, strict=True)
         for (trajectory, _), advantage in zip(group, own.tolist(), strict=True)
         if _treatment(trajectory, algorithm) is Treatment.TRAIN and trajectory.num_sampled_tokens > 0
     ]
 
 
-def _sequences_of(trajectory: Trajectory) -> Iterator[TrainingSequence]:
+def _sequences_of(trajectory: Trajectory, version: int | None) -> Iterator[TrainingSequence]:
     for number, segment in enumerate(trajectory.segments):
-        yield replace(to_sequence(segment, trajectory.temperature), origin=(trajectory.attempt_id, number))
+        sequence = to_sequence(segment, trajectory.temperature)
+        fresh = segment.weight_versions[: sequence.num_tokens] == version
+        yield replace(sequence, origin=(trajectory.attempt_id, number), fresh=fresh & sequence.loss_mask)
 
 
 def counts(trajectory: Trajectory, algorithm: Algorithm) -> bool:

@@ -58,11 +58,14 @@ class RankedBatch:
 
 
 def reduce_figures(per_rank: Sequence[Figures]) -> dict[str, float]:
-    """One set of figures: the loss is a sum, the rest means over the tokens looked at, or maxima."""
+    """One set of figures: the loss and counts are sums, the rest means over the tokens looked at, or maxima."""
     total = Figures()
     for figures in per_rank:
         total.add(figures)
     tokens = total.sums.pop("figure_tokens", 0.0)
     loss = total.sums.pop("loss", 0.0)
+    fresh, fresh_kl = total.sums.pop("fresh_tokens", 0.0), total.sums.pop("fresh_engine_kl", 0.0)
     means = {name: value / tokens for name, value in total.sums.items()} if tokens else {}
+    if tokens:
+        means |= {"fresh_tokens": fresh} | ({"fresh_engine_kl": fresh_kl / fresh} if fresh else {})
     return {"loss": loss, **means, **total.maxima}

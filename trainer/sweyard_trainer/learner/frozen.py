@@ -36,7 +36,7 @@ class FrozenPolicy:
     async def sft_step(self, sequences: Sequence[Segment]) -> Mapping[str, float]:
         raise AssertionError("mode eval trains nothing")
 
-    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> Mapping[str, float]:
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]], version: int) -> Mapping[str, float]:
         raise AssertionError("mode eval trains nothing")
 
     def take_seen(self) -> Sequence[SeenTokens]:

@@ -34,7 +34,8 @@ from sweyard_trainer.trajectory import Segment, Trajectory
 StepMetrics = dict[str, float]
 """Names are stable. Always: loss, grad_norm, learning_rate, tokens, trained_tokens, sequences, updates, seconds.
 Policy gradient also: entropy, clip_fraction, correction_mean, engine_kl, engine_ratio_mean, engine_logprob_gap_max, and
-kl with a penalty; these are over the tokens that had an advantage."""
+kl with a penalty; these are over the tokens that had an advantage. Of those that were sampled by the very weights with
+which the step began: fresh_tokens, fresh_engine_kl; this is unset without any."""
 
 KEPT_WEIGHTS = 2
 
@@ -76,9 +77,10 @@ class Learner:
         self._updates += 1
         return metrics | _counts(trained) | {"updates": 1.0, "seconds": time.monotonic() - began}
 
-    async def train_step(self, groups: Sequence[Sequence[Trajectory]]) -> StepMetrics:
+    async def train_step(self, groups: Sequence[Sequence[Trajectory]], version: int | None = None) -> StepMetrics:
         """One batch of the policy gradient: `epochsPerBatch` x `minibatches` optimizer steps; metrics of the last.
 
+        `version` is what engines call the weights that it begins with; None is not known to have sampled any token.
         Infrastructure outcomes may be in `groups`; they are left out of everything. The first call ends the warm-up:
         the optimizer starts afresh and, with a KL penalty, the weights of this moment become the reference.
         A batch in which no attempt has an advantage changes nothing and says updates = 0.
@@ -97,7 +99,7 @@ class Learner:
         refuse_unrouted(self._spec, groups)
         phase = await self._enter("rl")
         rewards = await self._passes.rewards(groups)
-        attempts = await in_daemon_thread(build_attempts, groups, rewards, self._spec.algorithm)
+        attempts = await in_daemon_thread(build_attempts, groups, rewards, self._spec.algorithm, version)
         if not attempts:
             raise NothingToTrainError("every attempt of the batch is masked by algorithm.maskOutcomes or has no token")
         attempts = await self._passes.with_logprobs(attempts)
@@ -112,7 +114,7 @@ class Learner:
                     self._updates += 1
                     for tokens in seen:
                         self._seen.setdefault((tokens.attempt_id, tokens.segment), tokens)
-                    refuse_other_policy(self._spec, metrics["engine_kl"])
+                    refuse_other_policy(self._spec, metrics)
                     num_updates += 1
         everything = [sequence for attempt in attempts for sequence in attempt.sequences]
         return metrics | _counts(everything) | {"updates": float(num_updates), "seconds": time.monotonic() - began}

@@ -64,6 +64,7 @@ def policy_gradient_loss(
     )
     token_losses = correction * surrogate.values - algorithm.entropy_coefficient * entropies
     figures = _figures(old, engine, correction, surrogate.clipped, entropies)
+    figures.add(_fresh_figures(old, engine, sequences))
     if all(sequence.reference_logprobs is not None for sequence in sequences):
         reference = _concatenate([sequence.reference_logprobs for sequence in sequences], logprobs)
         kl = kl_estimate(logprobs, reference, algorithm.kl.estimator)
@@ -96,6 +97,17 @@ def _figures(old: Tensor, engine: Tensor, correction: Tensor, clipped: Tensor, e
         "engine_kl": (ratio - 1 - log_ratio).sum().item(),
     }
     return Figures(sums, {"engine_logprob_gap_max": log_ratio.abs().max().item() if len(old) else 0.0})
+
+
+def _fresh_figures(old: Tensor, engine: Tensor, sequences: Sequence[TrainingSequence]) -> Figures:
+    """The same of the tokens whose engine had the weights of `old`, whatever the others' age."""
+    marks = [
+        np.zeros(sequence.num_trained, np.bool_) if sequence.fresh is None else sequence.fresh[sequence.loss_mask]
+        for sequence in sequences
+    ]
+    fresh = torch.from_numpy(np.concatenate(marks)).to(old.device)
+    log_ratio = (old - engine).double()[fresh]
+    return Figures({"fresh_engine_kl": (log_ratio.exp() - 1 - log_ratio).sum().item(), "fresh_tokens": len(log_ratio)})
 
 
 def _per_token(batch: PackedBatch, values: Sequence[float]) -> Tensor:

@@ -29,6 +29,8 @@ class TrainingSequence:
     """[T, layers, experts a token] to replay; None: the model chooses."""
     reference_logprobs: NDArray[np.float32] | None = None
     """[number of trained tokens] of the reference policy."""
+    fresh: NDArray[np.bool_] | None = None
+    """[T] true for trained tokens that the weights sampled with which the step begins; None: none is known to be."""
     origin: tuple[str, int] = ("", 0)
     """Id of the attempt, and number of the segment in it."""
 

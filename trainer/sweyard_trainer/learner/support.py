@@ -1,7 +1,8 @@
 """What the learner refuses, in a sentence, rather than ignores."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.errors import EngineDivergedError, UnsupportedError
 from sweyard_trainer.trajectory import Trajectory
 
-MAX_ENGINE_KL = 0.3
-"""Nats a token. Kernels and bfloat16 explain thousandths; stale or wrong weights give whole nats."""
+logger = logging.getLogger(__name__)
+
+MIN_FRESH_TOKENS = 256
+"""Fewer are no measure among stale ones: a single token may be nats away where a mixture of experts rounds."""
 
 
 def refuse_unsupported(spec: TrainingRunSpec, model: Path) -> None:
@@ -99,12 +102,28 @@ def refuse_unrouted(spec: TrainingRunSpec, groups: Sequence[Sequence[Trajectory]
             )
 
 
-def refuse_other_policy(spec: TrainingRunSpec, engine_kl: float) -> None:
-    """With nothing stale, engine and trainer must be one policy up to rounding. Raises EngineDivergedError."""
-    if spec.rollout.max_staleness == 0 and not spec.inference.fixed_weights and engine_kl > MAX_ENGINE_KL:
+def refuse_other_policy(spec: TrainingRunSpec, metrics: Mapping[str, float]) -> None:
+    """On the weights that sampled a token, engine and trainer must be one policy up to rounding; how far older tokens
+    are away is only warned of. Raises EngineDivergedError."""
+    most, away = spec.algorithm.max_engine_kl, metrics["engine_kl"]
+    if spec.inference.fixed_weights:
+        return
+    if spec.rollout.max_staleness == 0:
+        fresh = away
+    else:
+        fresh = metrics["fresh_engine_kl"] if metrics["fresh_tokens"] >= MIN_FRESH_TOKENS else 0.0
+    if fresh > most:
         raise EngineDivergedError(
-            f"the engine's logprobs are {engine_kl:.2f} nats a token away from the trainer's on the same weights; "
-            "the engine serves other weights, or samples with settings that its logprobs leave out"
+            f"the engine's logprobs are {fresh:.2f} nats a token away from the trainer's on the same weights, more "
+            f"than algorithm.maxEngineKl ({most:g}); the engine serves other weights, or samples with settings that "
+            "its logprobs leave out"
+        )
+    if away > most:
+        logger.warning(
+            "the tokens of this step are %.2f nats each away from the weights that they train, more than "
+            "algorithm.maxEngineKl (%g): lower rollout.maxStaleness or optimizer.learningRate",
+            away,
+            most,
         )
 
 

@@ -93,7 +93,7 @@ class Policy:
         await self._life.run.weight_sync.rest()
         learner = self._life.run.learner
         try:
-            figures = await learner.train_step(groups)
+            figures = await learner.train_step(groups, state.weight_version)
         except NothingToTrainError as error:
             if state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
                 raise
