@@ -1,6 +1,7 @@
 """Our reading of tool calls beside that of vLLM's own parsers, text by text."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -43,6 +44,9 @@ THEIRS_LOSE: dict[tuple[str, str], Read | None] = {
     ("hermes", "no arguments"): None,
     ("hermes", "one of two is no JSON"): None,
     ("hermes", "arguments encoded twice"): ("", [("a", '{"b": 1}')]),
+    ("hermes", "half of a character"): ("", [("a", {"b": "\ud83d"})]),
+    ("hermes", "no number"): ("", [("a", {"b": math.inf})]),
+    ("qwen3_coder", "half of a character"): ("Now.", [("edit", {"parts": ["\ud83d"]})]),
     ("qwen3_coder", "a value that was cut off"): ("", [("edit", {})]),
     ("qwen3_coder", "typed"): (
         "Now.",

@@ -62,8 +62,8 @@ HERMES_TEXTS = {
         Parsed('<tool_call>{"name": "a", "arguments": {"b": "\\ud83d"}}</tool_call>'),
     ),
     "no number": (
-        '<tool_call>{"name": "a", "arguments": {"b": NaN}}</tool_call>',
-        Parsed('<tool_call>{"name": "a", "arguments": {"b": NaN}}</tool_call>'),
+        '<tool_call>{"name": "a", "arguments": {"b": 1e999}}</tool_call>',
+        Parsed('<tool_call>{"name": "a", "arguments": {"b": 1e999}}</tool_call>'),
     ),
     "a list": ("<tool_call>[1]</tool_call>", Parsed("<tool_call>[1]</tool_call>")),
 }
@@ -72,6 +72,11 @@ HERMES_TEXTS = {
 @pytest.mark.parametrize(("text", "parsed"), HERMES_TEXTS.values(), ids=HERMES_TEXTS)
 def test_hermes_calls_as_models_write_them(text: str, parsed: Parsed) -> None:
     assert HermesForm().parse(text, {}) == parsed
+
+
+def test_beginnings_without_an_end_are_no_calls() -> None:
+    assert CoderForm().parse(coder("<parameter=" * 20_000), {}).calls == (ToolCall("edit", {}),)
+    assert CoderForm().parse("<function=" * 20_000, {}).calls == ()
 
 
 def coder(body: str) -> str:
@@ -115,7 +120,6 @@ CODER_TEXTS = {
         {"share": "nan", "parts": "[1e999]", "all": True},
     ),
     "half of a character": (coder('<parameter=parts>["\\ud83d"]</parameter>'), {"parts": '["\\ud83d"]'}),
-    "a beginning again and again": (coder("<parameter=" * 20_000), {}),
     "none at all": (coder(""), {}),
 }
 

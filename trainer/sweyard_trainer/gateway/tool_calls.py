@@ -5,7 +5,8 @@ Qwen3-Coder: <tool_call><function=NAME><parameter=P>\nvalue\n</parameter>...</fu
 
 Both as vLLM's parsers of these names read them (tests/trainer/gateway/test_calls_as_vllm.py has both side by side), but
 for what loses something: calls that can be read are handed over although another one cannot, a call without arguments
-has an empty object, a value that was cut off is kept, and Python's literals are taken for the JSON that they mean.
+has an empty object, a value that was cut off is kept, Python's literals are taken for the JSON that they mean, and a
+call that no JSON in UTF-8 can say (halves of characters, infinity) is none.
 """
 
 import ast
