@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.errors import FailureReason, InfrastructureError, SandboxEndedError
 from sweyard_sandbox.pool.credentials import load_kubeconfig
 from sweyard_sandbox.pool.pool import Pool
+from sweyard_sandbox.tasks.load import load_all_tasks
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(900)]
 
@@ -126,6 +129,40 @@ def use_shell(command: list[str], environment: dict[str, str]) -> None:
         shown.wait_for("42-interrupted")
         assert shown.process.wait(timeout=60) == 7
         assert shown.is_as_before
+
+
+def test_tasks_are_checked_in_its_sandboxes(
+    installation: Installation, cluster: TestCluster, namespace: str, dataset: Path, tmp_path: Path
+) -> None:
+    whole, other = (task.model_copy(update={"image": installation.task_image}) for task in load_all_tasks(dataset)[:2])
+    unsolved = other.model_copy(update={"gold_patch": ""})
+    rows, report = tmp_path / "rows.jsonl", tmp_path / "report.jsonl"
+    rows.write_text("".join(f"{task.model_dump_json()}\n" for task in (whole, unsolved)))
+    command = [
+        sys.executable,
+        "-m",
+        "sweyard_cli",
+        "tasks",
+        "check",
+        str(rows),
+        "--pool",
+        "p",
+        "--namespace",
+        namespace,
+    ]
+
+    done = subprocess.run(
+        [*command, "--jobs", "2", "--report", str(report)],
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 of 2 tasks may be used"), done
+    found = {told["id"]: told["reason"] for told in map(json.loads, report.read_text().splitlines())}
+    assert found[whole.id] == ""
+    assert "the gold patch does not solve it" in found[unsolved.id]
 
 
 async def test_broken_sandboxes_are_named_to_their_holder_and_replaced(
