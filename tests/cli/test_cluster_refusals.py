@@ -158,6 +158,22 @@ def test_a_refusal_is_told_in_the_server_s_words_where_it_has_any(body: str | No
     assert raised.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "told", "exit_code"),
+    [
+        ("500 Internal Server Error", 'container not found ("sandbox")', 'x: container not found ("sandbox")', 1),
+        ("403 Forbidden", '{"message": "pods is forbidden"}', "x: pods is forbidden", 2),
+    ],
+)
+def test_a_stream_that_is_refused_is_told_without_what_the_client_adds(
+    status: str, body: str, told: str, exit_code: int
+) -> None:
+    reason = f"Handshake status {status} -+-+- {{'content-type': 'text/plain'}} -+-+- {body}"
+    with pytest.raises(UserError) as raised, told_plainly("x"):
+        raise client.ApiException(status=0, reason=reason)
+    assert (str(raised.value), raised.value.exit_code) == (told, exit_code)
+
+
 def test_a_namespace_in_the_file_and_another_asked_for_are_a_contradiction() -> None:
     document = {"metadata": {"name": "tiny", "namespace": "team"}}
     assert choose_namespace(document, None) == choose_namespace(document, "team") == "team"
