@@ -3,6 +3,7 @@
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from sweyard_cli.commands.status import line_of, table_of
@@ -58,7 +59,7 @@ def test_a_run_that_the_operator_has_not_seen_is_pending() -> None:
 
 def test_the_table_has_a_row_a_run_and_no_markup_of_theirs() -> None:
     console = Console(file=StringIO(), width=200)
-    console.print(table_of([line_of(RUNNING), line_of(failed("[bold]x[/bold]"))]))
+    console.print(table_of([line_of(RUNNING), line_of(failed("[bold]x[/bold]"))], 200))
     assert isinstance(console.file, StringIO)
     header, first, second = console.file.getvalue().splitlines()
     assert header.split() == [
@@ -76,3 +77,24 @@ def test_the_table_has_a_row_a_run_and_no_markup_of_theirs() -> None:
     assert "3 of 30" in first
     assert "2 min 05 s" in first
     assert "[bold]x[/bold]" in second
+
+
+def elsewhere(run: dict[str, Any]) -> dict[str, Any]:
+    return {**run, "metadata": {"name": "other", "namespace": "another-team"}}
+
+
+@pytest.mark.parametrize(
+    ("runs", "columns"),
+    [
+        pytest.param([RUNNING], "name phase step solved left reason", id="one namespace"),
+        pytest.param([RUNNING, elsewhere(RUNNING)], "namespace name phase step solved left reason", id="several"),
+    ],
+)
+def test_a_narrow_terminal_shows_whole_what_is_asked_for_most(runs: list[dict[str, Any]], columns: str) -> None:
+    console = Console(file=StringIO(), width=80)
+    console.print(table_of([line_of(run) for run in runs], 80))
+    assert isinstance(console.file, StringIO)
+    told = console.file.getvalue()
+    assert told.splitlines()[0].split() == columns.split()
+    assert "…" not in told
+    assert " ".join(told.split()).count("3 of 30 25.0% 2 min 05 s step 4: training") == len(runs)

@@ -17,6 +17,9 @@ from sweyard_cli.output import Format, OutputOption, print_for_machines
 
 EVALUATION = "eval/"
 """Figures of evaluations begin with it."""
+_WIDE = 120
+_WHERE = "namespace"
+_NARROW = ("name", "phase", "step", "solved", "left", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def status(
         names = [f"{line.namespace}/{line.name}" if everywhere else line.name for line in lines]
         print_for_machines(output, [asdict(line) for line in lines], names)
     elif lines:
-        make_console().print(table_of(lines))
+        console = make_console()
+        console.print(table_of(lines, console.width))
     else:
         typer.echo(f"no TrainingRuns in {where}; start one: {program()} run -f FILE --cluster")
 
@@ -95,23 +99,31 @@ def line_of(run: Mapping[str, Any]) -> RunLine:
     )
 
 
-def table_of(lines: Sequence[RunLine]) -> Table:
-    """For people."""
+def table_of(lines: Sequence[RunLine], width: int) -> Table:
+    """For people, in so many columns of a terminal: a narrow one has room for what is asked for most."""
+    cells = [_cells_of(line) for line in lines]
+    one_namespace = len({line.namespace for line in lines}) < 2
+    shown = [name for name in cells[0] if width >= _WIDE or name in _NARROW or (name, one_namespace) == (_WHERE, False)]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("namespace", "name", "phase", "step", "reward", "solved", "held-out", "left", "restarts"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("reason")
-    for line in lines:
-        table.add_row(
-            line.namespace,
-            line.name,
-            line.phase,
-            f"{line.step} of {line.total_steps}" if line.total_steps else "-",
-            "-" if line.reward is None else f"{line.reward:.3f}",
-            "-" if line.solved is None else f"{line.solved:.1%}",
-            ", ".join(f"{name} {value:.1%}" for name, value in line.held_out.items()) or "-",
-            "-" if line.remaining_seconds is None else duration(round(line.remaining_seconds)),
-            str(line.restarts),
-            Text(line.reason),
-        )
+    for column in shown:
+        table.add_column(column, no_wrap=column != "reason")
+    for row in cells:
+        table.add_row(*(Text(row[column]) for column in shown))
     return table
+
+
+def _cells_of(line: RunLine) -> dict[str, str]:
+    """By column, in their order."""
+    left = line.remaining_seconds
+    return {
+        _WHERE: line.namespace,
+        "name": line.name,
+        "phase": line.phase,
+        "step": f"{line.step} of {line.total_steps}" if line.total_steps else "-",
+        "reward": "-" if line.reward is None else f"{line.reward:.3f}",
+        "solved": "-" if line.solved is None else f"{line.solved:.1%}",
+        "held-out": ", ".join(f"{name} {value:.1%}" for name, value in line.held_out.items()) or "-",
+        "left": "-" if left is None else duration(round(left)),
+        "restarts": str(line.restarts),
+        "reason": line.reason,
+    }
