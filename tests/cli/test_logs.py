@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_cli.cluster.log_lines import LogLine, Reordering, merge, parse_line
+from sweyard_cli.cluster.log_records import readable
 from sweyard_cli.cluster.logs import Arrival, LogSource, in_order, sources_of, whole_lines
 from sweyard_cli.commands.logs import parse_parts, parse_since, print_lines
 from sweyard_cli.errors import UserError
@@ -108,3 +109,21 @@ def test_a_run_of_this_machine_has_one_log(make_run: Callable[..., Path], sweyar
     (run / "run.log").write_text("one\ntwo\nthree\n")
     assert sweyard("logs", "-d", run, "--tail", 2, "--follow").stdout == "two\nthree\n"
     assert sweyard("logs", "-d", run, "--tail", 0).stdout == ""
+
+
+RECORD = '{"time": "t", "level": "info", "logger": "op", "message": "made 1", "object": "RolloutPool/n/r"}'
+FAILED = '{"time": "t", "level": "error", "logger": "op", "message": "failed", "exception": "Traceback\\nKeyError: 1"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(RECORD, "INFO op: made 1 (RolloutPool/n/r)", id="a record"),
+        pytest.param(FAILED, "ERROR op: failed\n    Traceback\n    KeyError: 1", id="with a traceback"),
+        pytest.param('{"level": "info"}', '{"level": "info"}', id="another program's"),
+        pytest.param("{half", "{half", id="no JSON"),
+        pytest.param("[1]", "[1]", id="no record"),
+    ],
+)
+def test_a_record_for_machines_is_told_as_people_read_it(text: str, told: str) -> None:
+    assert readable(text) == told

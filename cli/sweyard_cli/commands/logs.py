@@ -72,8 +72,10 @@ def parse_parts(of: list[str] | None) -> "list[Part]":
 
 def print_lines(lines: "Iterable[LogLine]") -> None:
     """With the time and where each is from; nothing in it can move the cursor."""
+    from sweyard_cli.cluster.log_records import readable
+
     for line in lines:
-        typer.echo(f"{line.time[:23]} {line.source} {visible(line.text)}")
+        typer.echo(f"{line.time[:23]} {line.source} {visible(readable(line.text))}")
 
 
 def _read(
