@@ -1,6 +1,7 @@
 """FSDP2 over real processes: one and two ranks train alike, and a dead rank is noticed."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,8 @@ async def test_two_ranks_train_like_one_read_its_checkpoints_and_notice_a_death(
     single = make_learner(one_rank, storage, num_threads=1)
     await single.start()
     try:
+        sums = json.loads((storage / "checkpoints" / "step-4" / "checksums.json").read_text())
+        assert {"tensors/__0_0.distcp", "tensors/__1_0.distcp", "random-1.pt"} < sums.keys()
         assert await single.load_latest() == (4, {"by": 2})
         assert [attempt.attempt_id for attempt in await single.load_held()] == [one.attempt_id for one in groups[0]]
         assert (await single.train_step(groups))["loss"] == pytest.approx(further, abs=LOSS_TOLERANCE)
