@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from sweyard_api.constants import ANNOTATION_HOLDER
 from sweyard_cli.cluster.held import holder_of
 from sweyard_cli.errors import UserError
-from sweyard_cli.local.holder import LOCKS, find_holder
+from sweyard_cli.local.holder import find_holder
 from sweyard_cli.local.lock import is_locked, lock
 
 HOLD = """
@@ -23,6 +24,14 @@ from sweyard_cli.local.lock import lock
 with lock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     input()
+"""
+
+START = """
+import pathlib, sys
+from sweyard_cli.local.trainer_process import TrainerProcess
+
+command = [sys.executable, "-c", "import signal; signal.pause()"]
+print(TrainerProcess(command, pathlib.Path(sys.argv[1])).popen.pid)
 """
 
 
@@ -37,10 +46,21 @@ def test_the_process_that_works_on_a_directory_is_found_and_stopped(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        assert find_holder(tmp_path, LOCKS.read_text()) == process.pid
+        assert find_holder(tmp_path) == process.pid
         result = sweyard("stop", "--output", tmp_path)
         assert f"process {process.pid} takes a checkpoint and stops" in result.stdout
         assert process.wait() == -signal.SIGTERM
+    assert "no process works on" in sweyard("stop", "--output", tmp_path).output
+
+
+def test_a_trainer_is_found_and_stopped_though_who_started_it_is_gone(
+    tmp_path: Path, sweyard: Callable[..., Any]
+) -> None:
+    started = subprocess.run([sys.executable, "-c", START, tmp_path], stdout=subprocess.PIPE, text=True, check=True)
+    assert find_holder(tmp_path) == int(started.stdout)
+    assert f"process {int(started.stdout)} takes a checkpoint" in sweyard("stop", "--output", tmp_path).stdout
+    while is_locked(tmp_path):
+        time.sleep(0.01)
     assert "no process works on" in sweyard("stop", "--output", tmp_path).output
 
 
@@ -50,7 +70,7 @@ def test_who_only_looks_holds_nothing_and_needs_no_right_to_write(tmp_path: Path
     assert is_locked(tmp_path) is False
     with lock(tmp_path):
         assert is_locked(tmp_path) is True
-        assert find_holder(tmp_path, LOCKS.read_text()) == os.getpid()
+        assert find_holder(tmp_path) == os.getpid()
 
 
 @pytest.mark.parametrize(

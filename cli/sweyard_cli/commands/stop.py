@@ -88,10 +88,13 @@ def _stop_here(output: Path) -> str:
     import os
     import signal
 
-    from sweyard_cli.local.holder import LOCKS, find_holder
+    from sweyard_cli.local.holder import find_holder
+    from sweyard_cli.local.lock import is_locked
 
-    holder = find_holder(output, LOCKS.read_text(encoding="utf-8"))
+    holder = find_holder(output)
     if holder is None:
+        if is_locked(output):
+            raise UserError(f"a process of another account, or machine, works on {output}: stop it from there")
         raise UserError(f"no process works on {output}")
     os.kill(holder, signal.SIGTERM)
     return f"process {holder} takes a checkpoint and stops; follow it: {call('watch', '--output', output)}"
