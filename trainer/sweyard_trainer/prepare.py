@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweyard_api.constants import DATASET_MOUNT_PATH
+from sweyard_api.constants import DATASET_MOUNT_PATH, RUN_FILE
 from sweyard_api.engine_command import engine_model
 from sweyard_api.resolve import load_config
 from sweyard_api.training_run import TrainingRunSpec
@@ -103,17 +103,24 @@ def _fetch(model: ModelSource, directory: Path, token: str | None) -> None:
     local = Path(model.name).expanduser()
     if local.is_dir():
         check_intact(local, f"mend it, or {OTHER_MODEL}")
+        _demand_language_model(model.name, local)  # before it is copied: it may be anything, and large
         shutil.copytree(local, directory, dirs_exist_ok=True)
     elif model.name.startswith((".", "/", "~")):
         raise UnsupportedError(f"model.name {model.name!r}: there is no such directory; {OTHER_MODEL}")
     else:
         _download(model.name, model.revision, directory, token)
+        _demand_language_model(model.name, directory)
+
+
+def _demand_language_model(name: str, directory: Path) -> None:
     config = directory / "config.json"
     if not config.is_file():
-        raise UnsupportedError(f"model.name {model.name!r} has no config.json; give a model in Hugging Face format")
+        ours = (directory / RUN_FILE).is_file()
+        remedy = "`sweyard export` makes a model of a run" if ours else "give a model in Hugging Face format"
+        raise UnsupportedError(f"model.name {name!r} has no config.json; {remedy}")
     architectures: list[Any] = json.loads(config.read_text()).get("architectures") or []
-    if not any(str(name).endswith("ForCausalLM") for name in architectures):
-        raise UnsupportedError(f"model.name {model.name!r} is {architectures}; give a causal language model")
+    if not any(str(each).endswith("ForCausalLM") for each in architectures):
+        raise UnsupportedError(f"model.name {name!r} is {architectures}; give a causal language model")
 
 
 def _download(name: str, revision: str | None, directory: Path, token: str | None) -> None:

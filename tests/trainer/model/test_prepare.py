@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -143,6 +144,15 @@ def test_a_folder_without_a_model_is_refused_and_leaves_nothing(make_spec, tmp_p
     with pytest.raises(UnsupportedError, match=r"config\.json"):
         prepare_model(make_spec(model={"name": str(tmp_path / "empty")}), tmp_path / "run", [])
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_run_is_no_model_and_is_not_copied_to_find_that_out(make_spec, tmp_path: Path) -> None:
+    run = tmp_path / "earlier"
+    run.mkdir()
+    (run / "trainingrun.yaml").touch()
+    os.mkfifo(run / "checkpoints")  # what cannot be copied
+    with pytest.raises(UnsupportedError, match=r"has no config\.json; `sweyard export` makes a model of a run"):
+        prepare_model(make_spec(model={"name": str(run)}), tmp_path / "run", [])
 
 
 @pytest.mark.parametrize(
