@@ -10,6 +10,7 @@ from pathlib import Path
 from sweyard_api.kinds import KINDS
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.paths import Cache, cache_root
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import TestCluster, shared_cluster
 
@@ -21,7 +22,9 @@ def own_cluster(*, nodes: int = 0, fake_nodes: int = 0, audit: bool = False) -> 
     """A fresh cluster with our kinds in it. No real nodes: a control plane alone, which needs no root."""
     environment = dict(os.environ)
     tool = Tool(Cache(cache_root(environment)), environment, Progress())
-    with shared_cluster(tool, f"benchmark-{os.getpid()}", nodes, fake_nodes, audit=audit) as cluster:
+    with shared_cluster(
+        tool, f"benchmark-{os.getpid()}", ClusterRequest(nodes=nodes, fake_nodes=fake_nodes, audit=audit)
+    ) as cluster:
         cluster.install_kinds(*(CHECKOUT / "crds" / f"{kind.plural}.yaml" for kind in KINDS))
         yield cluster
 

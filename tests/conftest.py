@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.paths import Cache, cache_root
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import TestCluster, existing_cluster, shared_cluster
 
@@ -63,7 +64,7 @@ def cluster_of(cluster_tool: Tool, session_id: str) -> ClusterOf:
     def choose(variable: str, nodes: int) -> AbstractContextManager[TestCluster]:
         if kept := os.environ.get(variable):
             return existing_cluster(cluster_tool, kept)
-        return shared_cluster(cluster_tool, session_id, nodes)
+        return shared_cluster(cluster_tool, session_id, ClusterRequest(nodes=nodes))
 
     return choose
 

@@ -10,6 +10,7 @@ from benchmarks.prove.layered_images import MIB, Pushed
 from benchmarks.prove.lying_registry import Door, Faults
 
 from sweyard_cluster import faults, lifecycle
+from sweyard_cluster.spec import ClusterRequest
 
 IMAGES, FAMILIES, COPIES, HELD, BARE = 60, 6, 2, 12, 2
 CORRUPT, MISSING = 7, 8
@@ -63,7 +64,7 @@ class Stage:
         await nodes.edit(images=images, diskBudget=str(budget))
         await nodes.until_pulling("node1", _DEADLINE_SECONDS)
         killed = await nodes.kill_agent("node1")
-        await asyncio.to_thread(lifecycle.up, nodes.cluster.tool, nodes.cluster.name, 3)
+        await asyncio.to_thread(lifecycle.up, nodes.cluster.tool, nodes.cluster.name, ClusterRequest(nodes=3))
         nodes.trust(self.door.address)
         seconds = await self._until_cached("filled", num_nodes=3)
         failures = (await nodes.status())["failures"]

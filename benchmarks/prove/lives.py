@@ -35,6 +35,7 @@ from sweyard_api.cache_root import cache_root
 from sweyard_api.constants import ANNOTATION_HOLDER
 from sweyard_api.workload import TaskSource
 from sweyard_cluster import lifecycle
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.errors import InfrastructureError
 from sweyard_sandbox.grading.grade import Grade
@@ -146,7 +147,7 @@ async def kill_node_daemons(yard: Yard, count: int, cluster: TestCluster) -> dic
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     await asyncio.sleep(5)
-    await asyncio.to_thread(lifecycle.up, cluster.tool, cluster.name, 1)
+    await asyncio.to_thread(lifecycle.up, cluster.tool, cluster.name, ClusterRequest(nodes=1))
     seconds = await yard.until_ready(count)
     names = {pod["metadata"]["name"] for pod in await yard.pods()}
     await yard.edit_pool(replicas=0, warm=[])

@@ -15,7 +15,7 @@ from .lifecycle import Tool
 from .prerequisites import ensure as ensure_prerequisites
 from .recipes import GROUPS, groups_to_build
 from .slots import clusters
-from .spec import ClusterSpec
+from .spec import ClusterRequest, ClusterSpec
 from .task_images import build_task_images
 
 _TOLD_LINES = 6
@@ -25,9 +25,14 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
     nodes = 0 if arguments.control_plane_only else 1 if arguments.nodes is None else arguments.nodes
     if nodes < 1 and not arguments.control_plane_only:
         raise ClusterError(f"--nodes {nodes} must be 1 or more; for no nodes at all use --control-plane-only")
-    spec = lifecycle.up(
-        tool, arguments.name, nodes, arguments.fake_nodes, arguments.audit, arguments.gangs, arguments.kueue
+    wanted = ClusterRequest(
+        nodes=nodes,
+        fake_nodes=arguments.fake_nodes,
+        audit=arguments.audit,
+        gangs=arguments.gangs,
+        kueue=arguments.kueue,
     )
+    spec = lifecycle.up(tool, arguments.name, wanted)
     tool.progress.say(f"Cluster {spec.name} is up: {spec.api_url}")
     tool.progress.hint(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
     tool.progress.hint(f"       {tool.binaries.path('kubectl')} get nodes")

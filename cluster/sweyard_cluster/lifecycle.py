@@ -21,7 +21,7 @@ from .paths import Cache, ClusterPaths
 from .processes import ProcessTable
 from .registry import Registry
 from .slots import clusters, take_slot
-from .spec import ClusterSpec, check_request, grown, read_spec, write_spec
+from .spec import ClusterRequest, ClusterSpec, check_request, grown, read_spec, write_spec
 from .terminal import Progress
 
 READY_TIMEOUT = "120s"
@@ -90,32 +90,24 @@ class Parts:
         return [self.node(index) for index in range(1, self.spec.nodes + 1)]
 
 
-def up(
-    tool: Tool,
-    name: str,
-    nodes: int,
-    fake_nodes: int = 0,
-    audit: bool = False,
-    gangs: bool = False,
-    kueue: bool = False,
-) -> ClusterSpec:
+def up(tool: Tool, name: str, wanted: ClusterRequest) -> ClusterSpec:
     """Bring the cluster to what is asked for, from whatever state it is in; 0 nodes is a control plane only.
 
     Of a new one that cannot be brought up nothing runs any more; its logs stay until `down`.
     """
-    check_request(name, nodes, fake_nodes)
-    if nodes:
+    check_request(name, wanted)
+    if wanted.nodes:
         host.require_root("a cluster with nodes")
-    optional = {"node": nodes, "fake-nodes": fake_nodes, "kueue": kueue}
-    groups = ["control-plane", *(group for group, wanted in optional.items() if wanted)]
-    packages = host.NODE_PACKAGES if nodes else {"openssl": "openssl"}
+    optional = {"node": wanted.nodes, "fake-nodes": wanted.fake_nodes, "kueue": wanted.kueue}
+    groups = ["control-plane", *(group for group, is_wanted in optional.items() if is_wanted)]
+    packages = host.NODE_PACKAGES if wanted.nodes else {"openssl": "openssl"}
     prerequisites.ensure(packages, tool.progress, go=tool.binaries.environment_to_build(groups))
     tool.binaries.ensure(groups, tool.progress)
     paths = tool.cache.cluster(name)
     with exclusive(paths.lock, lambda: tool.progress.await_turn(f"another command on {name}")):
         existing = read_spec(paths.spec)
-        spec = grown(existing, nodes, fake_nodes, audit, gangs, kueue) if existing else None
-        spec = spec or take_slot(tool.cache, name, nodes, fake_nodes, audit, gangs, kueue)
+        spec = grown(existing, wanted) if existing else None
+        spec = spec or take_slot(tool.cache, name, wanted)
         write_spec(paths.spec, spec)
         tool.processes(paths).stop_strays()
         with contextlib.ExitStack() as if_it_fails:

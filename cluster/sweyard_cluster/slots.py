@@ -1,6 +1,7 @@
 """Handing out address slots, so that clusters of one cache and of others on the machine do not meet."""
 
 import contextlib
+import dataclasses
 import json
 import shutil
 import socket
@@ -11,7 +12,7 @@ from contextlib import AbstractContextManager
 from .addresses import Addresses, choose_slot
 from .locking import exclusive
 from .paths import Cache, ClusterPaths
-from .spec import ClusterSpec, read_spec, write_spec
+from .spec import ClusterRequest, ClusterSpec, read_spec, write_spec
 
 
 def port_is_free(port: int) -> bool:
@@ -46,13 +47,11 @@ def no_new_clusters(cache: Cache) -> AbstractContextManager[None]:
     return exclusive(cache.clusters / ".slots.lock")
 
 
-def take_slot(
-    cache: Cache, name: str, nodes: int, fake_nodes: int, audit: bool, gangs: bool, kueue: bool
-) -> ClusterSpec:
+def take_slot(cache: Cache, name: str, wanted: ClusterRequest) -> ClusterSpec:
     """Write the spec of a new cluster in a slot that nobody else can get."""
     with no_new_clusters(cache):
         taken = [spec.slot for _, spec in clusters(cache)]
         addresses: Addresses = choose_slot(taken, host_networks(), port_is_free)
-        spec = ClusterSpec(name, addresses.slot, nodes, fake_nodes, audit, gangs, kueue)
+        spec = ClusterSpec(name=name, slot=addresses.slot, **dataclasses.asdict(wanted))
         write_spec(cache.cluster(name).spec, spec)
     return spec

@@ -13,19 +13,25 @@ from .errors import ClusterError
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
-@dataclass(frozen=True)
-class ClusterSpec:
-    """`nodes` real nodes (0: control plane only) and `fake_nodes` simulated ones, in an address slot."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterRequest:
+    """`nodes` real nodes (0: control plane only) and `fake_nodes` simulated ones."""
 
-    name: str
-    slot: int
-    nodes: int
+    nodes: int = 0
     fake_nodes: int = 0
     audit: bool = False
     gangs: bool = False
     """With PodGroups, alpha in Kubernetes 1.36, and a scheduler that heeds them."""
     kueue: bool = False
     """With Kueue's queues."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec(ClusterRequest):
+    """What was asked for, in an address slot."""
+
+    name: str
+    slot: int
 
     @property
     def addresses(self) -> Addresses:
@@ -56,30 +62,33 @@ def node_name(index: int) -> str:
     return f"node{index}"
 
 
-def check_request(name: str, nodes: int, fake_nodes: int) -> None:
+def check_request(name: str, wanted: ClusterRequest) -> None:
     """Refuse what no cluster can be, naming the option and the remedy."""
     if not NAME.fullmatch(name):
         raise ClusterError(f"--name {name!r} must be 1 to 40 of a-z, 0-9 and '-', not starting or ending with '-'")
-    if not 0 <= nodes <= MAX_NODES:
-        raise ClusterError(f"--nodes {nodes} must be between 1 and {MAX_NODES}")
-    if fake_nodes < 0:
-        raise ClusterError(f"--fake-nodes {fake_nodes} must not be negative")
+    if not 0 <= wanted.nodes <= MAX_NODES:
+        raise ClusterError(f"--nodes {wanted.nodes} must be between 1 and {MAX_NODES}")
+    if wanted.fake_nodes < 0:
+        raise ClusterError(f"--fake-nodes {wanted.fake_nodes} must not be negative")
 
 
-def grown(
-    existing: ClusterSpec, nodes: int, fake_nodes: int, audit: bool, gangs: bool = False, kueue: bool = False
-) -> ClusterSpec:
-    """The existing cluster with the nodes now asked for; raises ClusterError where it would have to shrink."""
+def grown(existing: ClusterSpec, wanted: ClusterRequest) -> ClusterSpec:
+    """The existing cluster with what is now asked for; raises ClusterError where it would have to shrink."""
     down = f"python -m sweyard_cluster down --name {existing.name}"
-    if (nodes == 0) != existing.control_plane_only:
+    if (wanted.nodes == 0) != existing.control_plane_only:
         kind = "only a control plane" if existing.control_plane_only else "a cluster with nodes"
         raise ClusterError(f"cluster {existing.name!r} exists as {kind}; take another --name or run: {down}")
-    if nodes < existing.nodes or fake_nodes < existing.fake_nodes:
+    if wanted.nodes < existing.nodes or wanted.fake_nodes < existing.fake_nodes:
         raise ClusterError(f"cluster {existing.name!r} has more nodes than asked for; to shrink it, first run: {down}")
-    if gangs and not existing.gangs:
+    if wanted.gangs and not existing.gangs:
         raise ClusterError(f"cluster {existing.name!r} runs without --gangs; take another --name or run: {down}")
-    audit, kueue = existing.audit or audit, existing.kueue or kueue
-    return dataclasses.replace(existing, nodes=nodes, fake_nodes=fake_nodes, audit=audit, kueue=kueue)
+    return dataclasses.replace(
+        existing,
+        nodes=wanted.nodes,
+        fake_nodes=wanted.fake_nodes,
+        audit=existing.audit or wanted.audit,
+        kueue=existing.kueue or wanted.kueue,
+    )
 
 
 def write_spec(path: Path, spec: ClusterSpec) -> None:

@@ -24,6 +24,7 @@ from .lifecycle import Tool
 from .locking import exclusive
 from .paths import ClusterPaths
 from .processes import ProcessRecord, identify
+from .spec import ClusterRequest
 
 PREFIX = "test-"
 NAMESPACES = "/api/v1/namespaces"
@@ -100,24 +101,15 @@ class TestCluster:
 
 
 @contextlib.contextmanager
-def shared_cluster(
-    tool: Tool,
-    session: str,
-    nodes: int,
-    fake_nodes: int = 0,
-    *,
-    audit: bool = False,
-    gangs: bool = False,
-    kueue: bool = False,
-) -> Iterator[TestCluster]:
+def shared_cluster(tool: Tool, session: str, wanted: ClusterRequest) -> Iterator[TestCluster]:
     """The session's cluster with so many nodes; raises ClusterError where the machine cannot run it."""
-    name = f"{PREFIX}{session}-{nodes}"
+    name = f"{PREFIX}{session}-{wanted.nodes}"
     paths = tool.cache.cluster(name)
     guard = paths.root.with_name(f".{name}.users.lock")
     remove_abandoned(tool)
     with exclusive(guard):
         enter(paths)
-        lifecycle.up(tool, name, nodes, fake_nodes, audit, gangs, kueue)
+        lifecycle.up(tool, name, wanted)
     try:
         yield TestCluster(tool, name)
     finally:

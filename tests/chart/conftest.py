@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sweyard_cluster.lifecycle import Tool
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.testing import TestCluster, shared_cluster
 
 REPOSITORY = Path(__file__).parents[2]
@@ -54,5 +55,5 @@ def render(helm: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
 @pytest.fixture(scope="session")
 def own_api_server(cluster_tool: Tool, session_id: str) -> Iterator[TestCluster]:
     """A control plane of the chart's tests alone: a release owns names of the whole cluster."""
-    with shared_cluster(cluster_tool, f"{session_id}-chart", 0) as running:
+    with shared_cluster(cluster_tool, f"{session_id}-chart", ClusterRequest()) as running:
         yield running

@@ -32,7 +32,7 @@ from sweyard_cluster.pki import issue, make_authority
 from sweyard_cluster.processes import ProcessRecord, ProcessTable, end_process, identify
 from sweyard_cluster.recipes import GROUPS, RECIPES, pinned_version, recipes_for
 from sweyard_cluster.scratch_image import scratch_image
-from sweyard_cluster.spec import ClusterSpec, grown
+from sweyard_cluster.spec import ClusterRequest, ClusterSpec, grown
 from sweyard_cluster.terminal import Progress
 from sweyard_cluster.testing import remove_abandoned
 
@@ -339,11 +339,11 @@ def test_files_of_a_running_node_are_not_touched_by_another_up(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("spec", "among", "not_among"),
     [
-        (ClusterSpec("c", 0, 0), set(), {"kubelet"}),
-        (ClusterSpec("c", 0, 0, fake_nodes=9), {"kwok"}, {"registry"}),
-        (ClusterSpec("c", 0, 0, kueue=True), {"kueue"}, {"kwok"}),
+        (ClusterSpec(name="c", slot=0, nodes=0), set(), {"kubelet"}),
+        (ClusterSpec(name="c", slot=0, nodes=0, fake_nodes=9), {"kwok"}, {"registry"}),
+        (ClusterSpec(name="c", slot=0, nodes=0, kueue=True), {"kueue"}, {"kwok"}),
         (
-            ClusterSpec("c", 0, 2),
+            ClusterSpec(name="c", slot=0, nodes=2),
             {"registry", "provisioner", "node2", "node2-kubelet", "node1-kube-router"},
             {"kwok", "kueue"},
         ),
@@ -361,17 +361,17 @@ def test_daemons_that_never_started_are_among_those_of_a_cluster(
 @pytest.mark.parametrize(
     "spec",
     [
-        ClusterSpec("c", 0, 0),
-        ClusterSpec("c", 0, 3),
-        ClusterSpec("c", 0, 0, fake_nodes=9),
-        ClusterSpec("c", 0, 0, kueue=True),
+        ClusterSpec(name="c", slot=0, nodes=0),
+        ClusterSpec(name="c", slot=0, nodes=3),
+        ClusterSpec(name="c", slot=0, nodes=0, fake_nodes=9),
+        ClusterSpec(name="c", slot=0, nodes=0, kueue=True),
     ],
     ids=["control plane", "three nodes", "simulated nodes", "with Kueue"],
 )
 def test_the_command_that_mends_a_cluster_is_accepted_by_it(spec: ClusterSpec) -> None:
     asked = parser().parse_args(up_again(spec).split()[3:])
     nodes = 0 if asked.control_plane_only else asked.nodes
-    assert grown(spec, nodes, asked.fake_nodes, asked.audit) == spec
+    assert grown(spec, ClusterRequest(nodes=nodes, fake_nodes=asked.fake_nodes, audit=asked.audit)) == spec
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from sweyard_cluster.dns import corefile, upstream_resolvers
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.paths import Cache, cache_root
 from sweyard_cluster.recipes import MODULES
-from sweyard_cluster.spec import ClusterSpec, check_request, grown, read_spec, write_spec
+from sweyard_cluster.spec import ClusterRequest, ClusterSpec, check_request, grown, read_spec, write_spec
 from sweyard_cluster.storage import CLASS, claims_to_serve, volume_object, volumes_to_remove
 
-ONE_NODE = ClusterSpec("demo", slot=3, nodes=1)
+ONE_NODE = ClusterSpec(name="demo", slot=3, nodes=1)
 
 
 def test_networks_of_all_slots_are_disjoint() -> None:
@@ -78,25 +78,29 @@ def test_no_free_slot_is_said() -> None:
 )
 def test_impossible_request_is_refused(name: str, nodes: int, fake_nodes: int, says: str) -> None:
     with pytest.raises(ClusterError, match=says):
-        check_request(name, nodes, fake_nodes)
+        check_request(name, ClusterRequest(nodes=nodes, fake_nodes=fake_nodes))
 
 
 def test_cluster_grows_in_place() -> None:
-    assert grown(ONE_NODE, nodes=3, fake_nodes=10, audit=True) == ClusterSpec("demo", 3, 3, 10, True)
-    assert grown(ONE_NODE, nodes=1, fake_nodes=0, audit=False, kueue=True) == dataclasses.replace(ONE_NODE, kueue=True)
+    assert grown(ONE_NODE, ClusterRequest(nodes=3, fake_nodes=10, audit=True)) == ClusterSpec(
+        name="demo", slot=3, nodes=3, fake_nodes=10, audit=True
+    )
+    assert grown(ONE_NODE, ClusterRequest(nodes=1, kueue=True)) == dataclasses.replace(ONE_NODE, kueue=True)
 
 
 @pytest.mark.parametrize(
     ("existing", "nodes", "says"),
     [
         pytest.param(ONE_NODE, 0, "exists as a cluster with nodes; take another --name", id="to control plane"),
-        pytest.param(ClusterSpec("demo", 3, 0), 1, "exists as only a control plane", id="to nodes"),
-        pytest.param(ClusterSpec("demo", 3, 2), 1, "has more nodes than asked for", id="to fewer nodes"),
+        pytest.param(ClusterSpec(name="demo", slot=3, nodes=0), 1, "exists as only a control plane", id="to nodes"),
+        pytest.param(
+            ClusterSpec(name="demo", slot=3, nodes=2), 1, "has more nodes than asked for", id="to fewer nodes"
+        ),
     ],
 )
 def test_change_of_kind_is_refused(existing: ClusterSpec, nodes: int, says: str) -> None:
     with pytest.raises(ClusterError, match=says):
-        grown(existing, nodes, 0, audit=False)
+        grown(existing, ClusterRequest(nodes=nodes))
 
 
 def test_spec_survives_the_disk(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from sweyard_cluster import lifecycle
 from sweyard_cluster.control_plane import KEEPER
 from sweyard_cluster.processes import identify
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.testing import TestCluster
 
 DOWN_SECONDS = 10.0
@@ -100,7 +101,7 @@ class Host:
 
     def heal(self) -> None:
         """Start what is not there of the cluster."""
-        lifecycle.up(self._cluster.tool, self._cluster.name, 1)
+        lifecycle.up(self._cluster.tool, self._cluster.name, ClusterRequest(nodes=1))
 
     def standing_still(self, program: str) -> AbstractContextManager[None]:
         """A program of the cluster says and does nothing meanwhile; what it started goes on."""

@@ -12,6 +12,7 @@ import pytest
 from tests.operator.run.lab import LEFTOVERS, RUNNING, Json, Lab, ended
 
 from sweyard_cluster.lifecycle import Tool
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.testing import TestCluster, shared_cluster
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -80,7 +81,7 @@ TOLERATION = {"key": "team", "operator": "Exists"}
 @pytest.fixture(scope="module")
 def kueue(cluster_tool: Tool, session_id: str) -> Iterator[TestCluster]:
     """A control plane with Kueue, and our kinds."""
-    with shared_cluster(cluster_tool, f"{session_id}-kueue", 0, kueue=True) as cluster:
+    with shared_cluster(cluster_tool, f"{session_id}-kueue", ClusterRequest(kueue=True)) as cluster:
         cluster.install_kinds(*sorted(CRDS.glob("*.yaml")))
         yield cluster
 

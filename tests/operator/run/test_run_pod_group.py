@@ -8,6 +8,7 @@ from tests.operator.run.test_run_chaos import World, is_over, play
 
 from sweyard_api.resolve import resolve
 from sweyard_cluster.lifecycle import Tool
+from sweyard_cluster.spec import ClusterRequest
 from sweyard_cluster.testing import TestCluster, shared_cluster
 from sweyard_operator.build.pod_group import build_pod_group, build_scheduling_group
 from sweyard_operator.build.run_context import RunContext
@@ -51,7 +52,7 @@ def told(world: World) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def gangs(cluster_tool: Tool, session_id: str) -> Iterator[TestCluster]:
     """A control plane that serves PodGroups, and two simulated nodes with two GPUs each."""
-    with shared_cluster(cluster_tool, f"{session_id}-gangs", 0, 2, gangs=True) as cluster:
+    with shared_cluster(cluster_tool, f"{session_id}-gangs", ClusterRequest(fake_nodes=2, gangs=True)) as cluster:
         amounts = {**dict.fromkeys(("cpu", "pods"), "100"), "memory": "1Ti", GPU: "2"}
         for node in cluster.api.get("/api/v1/nodes")["items"]:
             path = f"/api/v1/nodes/{node['metadata']['name']}/status"
