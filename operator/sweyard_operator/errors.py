@@ -55,7 +55,12 @@ class GoneError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422 or 400: the object breaks its schema or a rule."""
+    """422 or 400: the object breaks its schema or a rule, or a JSON patch's test found another value."""
+
+    @property
+    def is_rule(self) -> bool:
+        """True if it would break one again, however fresh what was looked at is."""
+        return " is invalid: " in self.message
 
 
 class TooManyRequestsError(ApiError):

@@ -97,7 +97,9 @@ class Executor:
     async def _patch(self, patch: Patch) -> bool:
         try:
             answer = await self._cluster.json_patch(patch)
-        except (ConflictError, InvalidError, NotFoundError):
+        except (ConflictError, InvalidError, NotFoundError) as error:
+            if isinstance(error, InvalidError) and error.is_rule:
+                logger.warning("a change was refused: %s", error.message, extra={"object": patch.name})
             return False
         self._caches.remember(answer)
         return True

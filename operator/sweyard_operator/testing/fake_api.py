@@ -153,6 +153,9 @@ class FakeApiServer:
             new = self._changed_object(known, body, params, content_type)
         except PatchTestError as error:
             return self._status(422, "Invalid", f"the server rejected our request: {error}")
+        if self.lies.broken_rule and "json-patch" in content_type:
+            what = f'{known["kind"]} "{known["metadata"]["name"]}"'
+            return self._status(422, "Invalid", f"{what} is invalid: {self.lies.broken_rule}")
         # Each side of the status subresource sees only its own half.
         half = {"status"} if subresource == "status" else set(new) | set(known) - {"status"}
         halves = {key: new.get(key) if key in half else known.get(key) for key in {*new, *known}}

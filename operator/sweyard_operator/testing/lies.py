@@ -43,6 +43,8 @@ class Lies:
     """Plural names whose lists answer 500."""
     unserved: frozenset[str] = frozenset()
     """Plural names of kinds that the server does not know."""
+    broken_rule: str | None = None
+    """The words of a rule, as a CRD may hold, that every JSON patch breaks."""
     pod_quota: int | None = None
     """Pods a namespace may hold."""
     forbidden_images: frozenset[str] = frozenset()

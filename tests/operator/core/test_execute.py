@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from sweyard_api.constants import LABEL_POOL
 from sweyard_operator.caches import Caches
 from sweyard_operator.cluster import Cluster
@@ -109,6 +111,22 @@ def test_lost_races_are_outcomes_not_failures() -> None:
         assert api.store.get((PODS, "ns", "there")) is not None
 
     play(story)
+
+
+def test_a_change_that_breaks_a_rule_is_told_and_one_that_came_too_late_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        api.store.create(PODS, pod("there"))
+        late = {"op": "test", "path": "/metadata/name", "value": "another"}
+        change = {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}
+        patches = [Patch(PODS, "ns", "there", operations) for operations in ((late, change), (change,))]
+        for patch in patches:
+            assert (await executor.execute(Plan(patch=(patch,)), owner)).patched == ()
+
+    play(story, broken_rule="metadata: no such key: b")
+    (told,) = caplog.messages
+    assert told == 'a change was refused: Pod "there" is invalid: metadata: no such key: b'
 
 
 def test_refusals_carry_the_words_of_quota_and_admission() -> None:
