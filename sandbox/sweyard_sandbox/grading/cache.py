@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Hashable
 
 from sweyard_sandbox.grading.grade import Grade
 from sweyard_sandbox.grading.patch import canonical_patch
@@ -22,12 +23,12 @@ class GradingCache:
         self.timeout_seconds = timeout_seconds
         self.capacity = capacity
         self.hits = 0
-        self._grades: OrderedDict[tuple[str, str], asyncio.Task[Grade]] = OrderedDict()
+        self._grades: OrderedDict[tuple[Hashable, str], asyncio.Task[Grade]] = OrderedDict()
 
     async def grade(self, task: Task, patch: str) -> Grade:
         """As `registry.grade`."""
         work = (patch if task.work == "files" else canonical_patch(patch)).encode("utf-8", "surrogateescape")
-        key = (task.id, hashlib.sha256(work).hexdigest())
+        key = (task.identity, hashlib.sha256(work).hexdigest())
         running = self._grades.get(key)
         if running is None:
             grading = grade(task, patch, self.runtime, timeout_seconds=self.timeout_seconds)
@@ -41,6 +42,6 @@ class GradingCache:
         # One caller's cancellation must not take the grade from the others.
         return await asyncio.shield(running)
 
-    def _forget_failure(self, key: tuple[str, str], done: "asyncio.Task[Grade]") -> None:
+    def _forget_failure(self, key: tuple[Hashable, str], done: "asyncio.Task[Grade]") -> None:
         if done.cancelled() or done.exception() is not None or done.result().timed_out:
             self._grades.pop(key, None)

@@ -4,7 +4,7 @@ Every attempt has a fresh sandbox all the same: only the tree that it begins wit
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 from sweyard_sandbox.runtime import KeepsTrees, Runtime, Sandbox
 from sweyard_sandbox.tasks.prepare import prepare_sandbox
@@ -32,7 +32,7 @@ class PreparedSandboxes:
     def __init__(self, runtime: Runtime, prepare: Prepare = prepare_sandbox) -> None:
         self._runtime = runtime
         self._prepare = prepare
-        self._kept: dict[str, asyncio.Task[str | None]] = {}
+        self._kept: dict[Hashable, asyncio.Task[str | None]] = {}
         """By task: the image of its prepared tree, or None where it could not be kept."""
 
     async def acquire(self, task: Task, deadline_seconds: float) -> Sandbox:
@@ -48,10 +48,10 @@ class PreparedSandboxes:
 
     async def _image(self, task: Task, runtime: KeepsTrees, deadline_seconds: float) -> str | None:
         """Made by the first who asks. Failures are not remembered."""
-        running = self._kept.get(task.id)
+        running = self._kept.get(task.identity)
         if running is None:
-            running = self._kept[task.id] = asyncio.create_task(self._keep(task, runtime, deadline_seconds))
-            running.add_done_callback(lambda done: self._forget_failure(task.id, done))
+            running = self._kept[task.identity] = asyncio.create_task(self._keep(task, runtime, deadline_seconds))
+            running.add_done_callback(lambda done: self._forget_failure(task.identity, done))
         # One caller's cancellation must not take the image from the others.
         return await asyncio.shield(running)
 
@@ -59,6 +59,6 @@ class PreparedSandboxes:
         async with await self._make(task, deadline_seconds) as sandbox:
             return await runtime.keep_tree(sandbox)
 
-    def _forget_failure(self, task_id: str, done: "asyncio.Task[str | None]") -> None:
+    def _forget_failure(self, identity: Hashable, done: "asyncio.Task[str | None]") -> None:
         if done.cancelled() or done.exception() is not None:
-            self._kept.pop(task_id, None)
+            self._kept.pop(identity, None)

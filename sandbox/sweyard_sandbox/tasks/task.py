@@ -1,5 +1,6 @@
 """Task: one problem in one repository, with hidden tests that say whether it is solved."""
 
+from collections.abc import Hashable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -46,3 +47,8 @@ class Task(BaseModel):
     """Public extras that an agent may show: for the `short` agent the file, and the numbered lines around the fault."""
     tags: tuple[str, ...] = ()
     """For selection: mutation kind, difficulty, split."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Key of what is remembered of it: tasks of two data sets may have the same id."""
+        return self.id, self.image, self.setup_patch, self.fail_to_pass, self.pass_to_pass

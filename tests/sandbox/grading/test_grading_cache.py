@@ -46,6 +46,18 @@ async def test_same_work_is_graded_once_even_at_the_same_time(make_task: MakeTas
     assert (counting.acquired, cache.hits) == (2, 3)
 
 
+async def test_a_task_of_the_same_id_from_another_data_set_is_another(
+    make_task: MakeTask, runtime: LocalRuntime
+) -> None:
+    task = make_task("unittest")
+    without_its_fault = task.model_copy(update={"setup_patch": ""})
+    cache = GradingCache(runtime, timeout_seconds=20.0)
+
+    grades = [await cache.grade(each, "") for each in (task, without_its_fault)]
+
+    assert [grade.strict for grade in grades] == [False, True]
+
+
 async def test_failure_is_tried_again(make_task: MakeTask, runtime: LocalRuntime) -> None:
     task = make_task("unittest")
     cache = GradingCache(CountingRuntime(runtime, failures=1), timeout_seconds=20.0)

@@ -87,6 +87,17 @@ async def test_every_sandbox_is_as_if_it_were_prepared_itself(runtime: LocalRunt
         await sandbox.close()
 
 
+async def test_a_task_of_the_same_id_from_another_data_set_has_its_own_tree(runtime: LocalRuntime, task: Task) -> None:
+    sandboxes = PreparedSandboxes(runtime)
+    other = task.model_copy(update={"setup_patch": unified_diff("code.py", "x = 1\n", "x = 3\n")})
+    said = []
+    for each in (task, other):
+        async with await sandboxes.acquire(each, 10.0) as sandbox:
+            said.append((await sandbox.run("cat code.py", timeout_seconds=20)).text)
+
+    assert said == ["x = 2\n", "x = 3\n"]
+
+
 async def test_a_preparation_that_failed_is_tried_again(runtime: LocalRuntime, task: Task) -> None:
     count = CountedPreparation(fail_first=True)
     sandboxes = PreparedSandboxes(runtime, count)
