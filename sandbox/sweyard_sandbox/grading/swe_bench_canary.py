@@ -24,11 +24,15 @@ PASSING = frozenset({"PASSED", "XFAIL"})
 def files_for_canaries(row: Mapping[str, Any], fail_to_pass: Sequence[str]) -> list[str]:
     """Files of hidden tests that the row's script runs and that can hold a canary; none where that cannot be told."""
     _, start, rest = _around_start(row["eval_script"])
+    if not start:
+        return []
     command = rest.partition(END)[0]
     sections = [section for section in split_patch(str(row.get("test_patch") or "")) if not section.is_deletion]
-    named = [section.path for section in sections] or [test.split("::", 1)[0] for test in fail_to_pass if "::" in test]
-    python = [path for path in dict.fromkeys(named) if TEST_FILE.search(path) and _is_named(path, command)]
-    compiled = [section.path for section in sections if start and can_hold_canary(section, row["log_parser"])]
+    failing = {test.split("::", 1)[0]: None for test in fail_to_pass if "::" in test}
+    paths = [section.path for section in sections] or list(failing)
+    is_run = [path for path in paths if path in failing or _is_named(path, command)]
+    python = [path for path in dict.fromkeys(is_run) if TEST_FILE.search(path)]
+    compiled = [section.path for section in sections if can_hold_canary(section, row["log_parser"])]
     return python + compiled
 
 

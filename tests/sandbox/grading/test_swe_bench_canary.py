@@ -42,6 +42,17 @@ def test_files_of_canaries_are_those_that_the_script_runs(
     assert files_for_canaries(row, ()) == paths
 
 
+def test_file_that_no_command_names_is_known_by_a_test_of_it_that_must_pass() -> None:
+    patch = file_patch("tests/test_a.py", "", "x\n") + file_patch("tests/test_b.py", "", "x\n")
+    row = {
+        "eval_script": ": '>>>>> Start Test Output'\npytest\n",
+        "test_patch": patch,
+        "log_parser": "parse_log_pytest",
+    }
+
+    assert files_for_canaries(row, ("tests/test_b.py::test_x", "elsewhere/test_c.py::test_y")) == ["tests/test_b.py"]
+
+
 def row_of(repository: str, patch: str, parser: str) -> dict[str, str]:
     script = build_eval_script(
         Testing("pytest -rA"), repository=repository, directory="/testbed", base_commit="0" * 40, test_patch=patch

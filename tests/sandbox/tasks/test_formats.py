@@ -105,7 +105,7 @@ def test_row_is_known(kind: str) -> None:
         (
             SWE_REBENCH,
             "registry/thing:1",
-            "pytest -rA tests/a/test_x.py tests/new_test.py",
+            "pytest -rA",
             "parse_log_pytest",
             "/thing",
         ),

@@ -33,6 +33,8 @@ class Testing:
     """Name in swebench 5's PARSER_REGISTRY."""
     before: tuple[str, ...] = ()
     """Shell lines before the tests."""
+    names_files: bool = True
+    """The command is told the files of the test patch; else it is whole as it is."""
 
 
 def build_eval_script(
@@ -48,6 +50,7 @@ def build_eval_script(
     sections = split_patch(test_patch)
     restored = [section.path for section in sections if "\n--- /dev/null" not in section.text]
     checkout = f"git checkout {base_commit} -- {' '.join(map(shlex.quote, restored))}" if restored else ":"
+    files = directives(repository, test_patch) if testing.names_files else ""
     end_of_patch = "SWEYARD_END_OF_TEST_PATCH"
     return "\n".join(
         [
@@ -61,7 +64,7 @@ def build_eval_script(
             f"git apply -v - <<'{end_of_patch}'",
             f"{test_patch.rstrip(chr(10))}\n{end_of_patch}",
             f": '{START}'",
-            f"{testing.command} {directives(repository, test_patch)}".rstrip(),
+            f"{testing.command} {files}".rstrip(),
             f": '{END}'",
             checkout,
             "",

@@ -1,8 +1,9 @@
 """Rows that carry their image, test command and log parser: SWE-rebench, SWE-rebench-V2, and sets in their form.
 
 Fields read: instance_id, repo, base_commit, version, problem_statement, patch, test_patch, FAIL_TO_PASS, PASS_TO_PASS,
-install_config (a struct, or its JSON text; of it test_cmd and log_parser), and image_name (V2: the repository lies in a
-folder of its own name at the root) or docker_image (V1: in /testbed, as swebench 4 builds images). Sources:
+install_config (a struct, or its JSON text; of it test_cmd and log_parser), and image_name or docker_image. In V2
+(image_name) the repository lies in a folder of its own name at the root, and test_cmd is run as it is; in V1
+(docker_image) it lies in /testbed, as swebench 4 builds images, and test_cmd is told the hidden tests' files. Sources:
 nebius/SWE-rebench and nebius/SWE-rebench-V2 on the hub, and the V2 environment's server.py. The row becomes one of
 swebench 5; a parser that swebench lacks, as for some languages of V2, makes it no task.
 """
@@ -35,8 +36,10 @@ def swe_rebench_task(row: dict[str, Any], number: int) -> Task:
     if parser not in PARSERS:
         raise TaskFormatError(f"{label}: install_config.log_parser {parser!r} is none of swebench's; drop the row")
     repository = text_field(row, "repo", label)
-    directory, setup = ("/testbed", CONDA) if row.get("docker_image") else (f"/{repository.rsplit('/', 1)[-1]}", ())
-    added = fields_of_testing(Testing(_command(config, label), parser), row, label, directory=directory, setup=setup)
+    is_first = bool(row.get("docker_image"))
+    directory, setup = ("/testbed", CONDA) if is_first else (f"/{repository.rsplit('/', 1)[-1]}", ())
+    testing = Testing(_command(config, label), parser, names_files=is_first)
+    added = fields_of_testing(testing, row, label, directory=directory, setup=setup)
     added |= {
         "image": row.get("docker_image") or text_field(row, "image_name", label),
         "version": str(row.get("version") or ""),
