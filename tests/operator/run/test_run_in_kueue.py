@@ -4,6 +4,7 @@ Each run has a namespace, an operator and a LocalQueue of its own; what is share
 """
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,6 +100,10 @@ def until(lab: Lab, what: str, holds: Callable[[], object]) -> None:
     lab.until(what, holds, PATIENCE_SECONDS)
 
 
+STOPPED = "is stopped|is inactive"
+"""Why the run was evicted, and soon afterwards why it is not admitted."""
+
+
 def work(lab: Lab, attempt: int = 0) -> None:
     """Wait for its admission, and run all its pods."""
     until(lab, "it is admitted", lambda: lab.names("pods"))
@@ -110,7 +115,7 @@ def work(lab: Lab, attempt: int = 0) -> None:
 def wait_until_let_go(lab: Lab, words: str) -> None:
     until(lab, "its quota is given back", lambda: lab.told_of_workload()["QuotaReserved"] == "False")
     assert not lab.names(HELD)
-    until(lab, "Kueue's words are told", lambda: words in lab.condition("Admitted")["message"])
+    until(lab, "Kueue's words are told", lambda: re.search(words, lab.condition("Admitted")["message"]))
     assert (lab.phase(), lab.condition("Admitted")["status"]) == ("Pending", "False")
 
 
@@ -200,8 +205,8 @@ def stop_local_queue(yard: Yard, lab: Lab, *, on: bool) -> None:
     ("interrupt", "words"),
     [
         (deactivate, "The workload is deactivated"),
-        (stop_cluster_queue, "is stopped"),
-        (stop_local_queue, "is stopped"),
+        (stop_cluster_queue, STOPPED),
+        (stop_local_queue, STOPPED),
     ],
 )
 def test_a_run_that_kueue_interrupts_lets_go_and_comes_back_when_it_may(
