@@ -20,12 +20,16 @@ from sweyard_cli.doctor.network_trial import judge
 from sweyard_cli.doctor.permissions import RIGHTS, check_permissions
 from sweyard_cli.doctor.registries import check_registries, judge_limit
 from sweyard_cli.doctor.running_operator import check_operator
-from sweyard_cli.doctor.storage import check_runtime_class, check_storage
+from sweyard_cli.doctor.storage import check_claim, check_runtime_class, check_storage
 from sweyard_cli.doctor.version import check_version
 from sweyard_cli.doctor.wanted import Wanted, wanted_by
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OK, WARNING, PROBLEM = Level.OK, Level.WARNING, Level.PROBLEM
+
+
+def claims(**phases: str) -> list[dict[str, Any]]:
+    return [{"metadata": {"name": name}, "status": {"phase": phase}} for name, phase in phases.items()]
 
 
 def storage_class(name: str, default: str = "false") -> dict[str, Any]:
@@ -74,6 +78,11 @@ def clocks(**seconds: float) -> Finding | None:
             PROBLEM,
             "storage.storageClassName nfs: no such storage class; there is none at all",
         ),
+        (check_claim(claims(runs="Bound"), "runs", "lab"), OK, r"volume runs exists \(Bound\)"),
+        (check_claim(claims(runs="Pending"), "runs", "lab"), OK, r"volume runs exists \(Pending\)"),
+        (check_claim(claims(runs="Lost"), "runs", "lab"), PROBLEM, "kubectl describe pvc runs"),
+        (check_claim(claims(a="Bound", b="Bound"), "runs", "lab"), PROBLEM, "namespace lab; there are a, b: create it"),
+        (check_claim([], "runs", "lab"), PROBLEM, "there is none: create it, or leave claimName out"),
         (check_runtime_class(["gvisor"], "gvisor"), OK, "runtime class gvisor exists"),
         (check_runtime_class(["gvisor"], "kata"), PROBLEM, "no such RuntimeClass; there are gvisor"),
         (judge_limit("docker.io", "76;w=21600", 40), OK, "76 pulls left for this address in 6 hours"),
@@ -131,7 +140,9 @@ def test_a_run_asks_for_what_its_pods_will() -> None:
         "storage": {"storageClassName": "fast"},
         "sandboxes": {"runtimeClassName": "gvisor"},
     }
-    assert wanted_by(resolve(spec)) == Wanted({"nvidia.com/gpu": 28}, "fast", True, "gvisor")
+    assert wanted_by(resolve(spec)) == Wanted({"nvidia.com/gpu": 28}, "fast", None, "gvisor")
+    claimed = wanted_by(resolve({**spec, "storage": {"claimName": "runs"}}))
+    assert (claimed.claim, claimed.storage_class) == ("runs", None)
 
 
 class FakeRegistries:

@@ -144,6 +144,15 @@ def test_what_is_exported_to_be_learned_from_holds_no_attempt_at_a_held_out_task
     assert told == f"{file}: 4 attempts of training steps\n"
 
 
+def test_where_all_attempts_are_of_evaluations_an_export_says_how_to_have_them(
+    make_run: MakeRun, sweyard: Sweyard, tmp_path: Path
+) -> None:
+    file = tmp_path / "chats.jsonl"
+    run = make_run(attempts={"eval-final-held": STEPS["eval-final-held"]})
+    told = sweyard("rollouts", "export", run, file).stdout
+    assert told == f"{file}: 0 attempts of training steps; with --held-out those of evaluations, too\n"
+
+
 @pytest.mark.parametrize("asked", [["metrics"], ["", "--step", "7"]], ids=["no run", "no such step"])
 def test_an_export_that_is_refused_leaves_the_file_that_is_there(
     make_run: MakeRun, sweyard: Sweyard, tmp_path: Path, asked: list[str]

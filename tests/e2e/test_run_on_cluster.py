@@ -48,7 +48,7 @@ def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
     assert status["trainer"]["metrics"].keys() >= {"rewardMean", "eval/gauge-heldout"}
     conditions = {condition["type"]: condition for condition in status["conditions"]}
     assert conditions["ImagesReady"]["status"] == "True"
-    assert "1 images are on their nodes" in conditions["ImagesReady"]["message"]
+    assert "1 image is on its nodes" in conditions["ImagesReady"]["message"]
     installation.fetch_files(namespace, tmp_path)
     check_report(tmp_path)
     # The run is over and holds nothing that costs: its volume and its logs are left to be read.

@@ -12,6 +12,7 @@ import typer
 
 from sweyard_api.program import call
 from sweyard_cli.errors import UserError
+from sweyard_cli.figures import plural
 from sweyard_cli.given_path import given_path
 from sweyard_cli.groups import FlagCommand, SentenceGroup
 from sweyard_cli.output import Format, OutputOption, print_for_machines
@@ -118,7 +119,8 @@ def export(
                 messages = row.pop("transcript")
                 lines.write(json.dumps({"messages": messages, **row}) + "\n")
                 count += 1
-    typer.echo(f"{file}: {count} attempts{'' if held_out else ' of training steps'}")
+    told = f"{plural(count, 'attempt')}{'' if held_out else ' of training steps'}"
+    typer.echo(f"{file}: {told}{'' if count or held_out else '; with --held-out those of evaluations, too'}")
 
 
 @app.command(cls=FlagCommand, epilog="Example: sweyard rollouts replay runs/tiny --step 3")

@@ -17,6 +17,7 @@ from sweyard_cli.doctor.accelerators import check_accelerators
 from sweyard_cli.doctor.clocks import check_clocks
 from sweyard_cli.doctor.dns import check_dns
 from sweyard_cli.doctor.facts import (
+    read_claims,
     read_clocks,
     read_dns,
     read_operator_pods,
@@ -30,7 +31,7 @@ from sweyard_cli.doctor.image_disk import NodeDisk, check_budgets, default_colle
 from sweyard_cli.doctor.nodes import check_kinds, check_nodes, check_runtimes
 from sweyard_cli.doctor.permissions import check_permissions
 from sweyard_cli.doctor.running_operator import check_operator
-from sweyard_cli.doctor.storage import check_runtime_class, check_storage
+from sweyard_cli.doctor.storage import check_claim, check_runtime_class, check_storage
 from sweyard_cli.doctor.wanted import Wanted
 from sweyard_operator.observe.image_cache import ObservedCache, disk_bytes_of, usable_nodes
 from sweyard_operator.plan.image_inputs import plan_budgets
@@ -58,8 +59,10 @@ def examine(connection: Connection, wanted: Wanted) -> Iterator[Finding]:
     if clocks is not None:
         yield clocks
     yield check_dns(read_dns(connection))
-    if wanted.makes_volume:
+    if wanted.claim is None:
         yield check_storage(read_storage_classes(connection), wanted.storage_class)
+    else:
+        yield check_claim(read_claims(connection), wanted.claim, connection.namespace)
     runtime_class = check_runtime_class(read_runtime_classes(connection), wanted.runtime_class)
     if runtime_class is not None:
         yield runtime_class

@@ -71,6 +71,13 @@ def read_storage_classes(connection: Connection) -> list[dict[str, Any]]:
         return _plain(connection, client.StorageV1Api(connection.api_client).list_storage_class())
 
 
+def read_claims(connection: Connection) -> list[dict[str, Any]]:
+    """PersistentVolumeClaims of the namespace."""
+    core = client.CoreV1Api(connection.api_client)
+    with told_plainly(f"volumes of namespace {connection.namespace} cannot be listed"):
+        return _plain(connection, core.list_namespaced_persistent_volume_claim(connection.namespace))
+
+
 def read_runtime_classes(connection: Connection) -> list[str]:
     """Their names."""
     with told_plainly("runtime classes cannot be listed"):

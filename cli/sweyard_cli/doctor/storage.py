@@ -30,6 +30,21 @@ def check_storage(classes: Sequence[Mapping[str, Any]], wanted: str | None) -> F
     )
 
 
+def check_claim(claims: Sequence[Mapping[str, Any]], wanted: str, namespace: str) -> Finding:
+    """Whether the run's own choice of a volume is there; one that waits for its first pod is no fault."""
+    phases = {str(claim["metadata"]["name"]): str(claim.get("status", {}).get("phase")) for claim in claims}
+    if wanted not in phases:
+        known = f"there are {', '.join(sorted(phases))}" if phases else "there is none"
+        return Finding(
+            Level.PROBLEM,
+            f"storage.claimName {wanted}: no such volume in namespace {namespace}; {known}: create it, or leave "
+            "claimName out and the run makes one",
+        )
+    if phases[wanted] == "Lost":
+        return Finding(Level.PROBLEM, f"volume {wanted} has lost its data: `kubectl describe pvc {wanted}` says more")
+    return Finding(Level.OK, f"volume {wanted} exists ({phases[wanted]})")
+
+
 def check_runtime_class(names: Sequence[str], wanted: str | None) -> Finding | None:
     """None where none is wanted."""
     if wanted is None:

@@ -17,7 +17,8 @@ class Wanted:
     accelerators: Mapping[str, int] = field(default_factory=dict)
     """Number by resource, in all pods together."""
     storage_class: str | None = None
-    makes_volume: bool = True
+    claim: str | None = None
+    """A volume that is there already, in place of one that is made."""
     runtime_class: str | None = None
 
 
@@ -35,6 +36,6 @@ def wanted_by(config: TrainingRunSpec) -> Wanted:
     return Wanted(
         accelerators={name: count for name, count in found.items() if count},
         storage_class=config.storage.storage_class_name,
-        makes_volume=config.storage.claim_name is None,
+        claim=config.storage.claim_name,
         runtime_class=config.sandboxes.runtime_class_name,
     )

@@ -181,7 +181,8 @@ def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
         message = f"{len(observed.images)} images stay where sandboxes bring them; none is pulled ahead"
         return Condition("Ready", "True", "OnDemand", message)
     if totals.cached == totals.total:
-        return Condition("Ready", "True", "Cached", f"{totals.cached} images are on their nodes")
+        message = "1 image is on its nodes" if totals.cached == 1 else f"{totals.cached} images are on their nodes"
+        return Condition("Ready", "True", "Cached", message)
     if totals.cached + totals.failed == totals.total:
         message = f"{totals.cached} of {totals.total} images are on their nodes; the others failed: see status.failures"
         return Condition("Ready", "False", "PullsFailed", message)
