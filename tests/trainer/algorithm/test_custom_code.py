@@ -2,6 +2,7 @@
 more in rollout/test_reward.py."""
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,6 +36,8 @@ def forgetful(groups): return {}["mean"]
 def leaving(groups): exit(0)
 def not_finite(groups): return [rewards / rewards for rewards in groups]
 def enormous(groups): return [rewards * 1e300 for rewards in groups]
+def enormously_small(groups): return [rewards * -1e300 for rewards in groups]
+def as_large_as_may_be(groups): return [rewards / rewards.abs() * 1e6 for rewards in groups]
 def lists(groups): return [(rewards - 1).tolist() for rewards in groups]
 def no_answer(group): return None
 async def patient(task, attempt): return 0.0
@@ -131,6 +134,7 @@ def test_the_examples_estimator_gives_the_advantages(make_trajectory: Any) -> No
         pytest.param("leaving", "failed by SystemExit: 0", id="exits"),
         pytest.param("not_finite", "returned an advantage that is not a number from -1e", id="not-a-number"),
         pytest.param("enormous", "returned an advantage that is not a number from -1e", id="huge"),
+        pytest.param("enormously_small", "returned an advantage that is not a number from -1e", id="huge below zero"),
     ],
 )
 def test_an_estimators_answer_is_checked(name: str, sentence: str) -> None:
@@ -144,6 +148,17 @@ def test_advantages_may_be_anything_that_is_a_tensor_to_torch() -> None:
     estimate = load_estimator(Algorithm(estimator="custom", estimator_function="users_code:lists"))
     assert estimate is not None
     assert [own.tolist() for own in estimate([torch.tensor([1.0, 2.0])])] == [[0.0, 1.0]]
+
+
+def test_the_largest_advantages_are_taken() -> None:
+    estimate = load_estimator(Algorithm(estimator="custom", estimator_function="users_code:as_large_as_may_be"))
+    assert estimate is not None
+    assert [own.tolist() for own in estimate([torch.tensor([1.0, -2.0])])] == [[1e6, -1e6]]
+
+
+def test_custom_code_can_be_refused_without_pytorch() -> None:
+    command = "import sys, sweyard_trainer.custom; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

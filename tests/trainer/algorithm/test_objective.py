@@ -182,10 +182,11 @@ def test_the_gap_between_engine_and_trainer_is_the_largest_in_either_direction()
 
 
 def test_a_small_gap_between_engine_and_trainer_is_not_lost_in_rounding() -> None:
-    own = sequence([0.5], advantage=1.0, weight=1.0)
+    own = sequence([0.5], advantage=1.0, weight=1.0, fresh=np.array([False, True]))
     _, figures, _, _ = objective(Algorithm(), [0.5 * math.exp(1e-4)], [own])
     # k3 is half the square of a small gap: 5e-9, which float32 cannot see beside 1.
     assert figures.sums["engine_kl"] == pytest.approx(5e-9, rel=0.01)
+    assert figures.sums["fresh_engine_kl"] == pytest.approx(5e-9, rel=0.01)
 
 
 def test_a_batch_without_trained_tokens_has_no_gap_and_no_loss() -> None:

@@ -105,7 +105,7 @@ def _fresh_figures(old: Tensor, engine: Tensor, sequences: Sequence[TrainingSequ
         np.zeros(sequence.num_trained, np.bool_) if sequence.fresh is None else sequence.fresh[sequence.loss_mask]
         for sequence in sequences
     ]
-    fresh = torch.from_numpy(np.concatenate(marks)).to(old.device)
+    fresh = torch.from_numpy(np.concatenate(marks))  # an index may lie on the host, wherever the rest does
     log_ratio = (old - engine).double()[fresh]
     return Figures({"fresh_engine_kl": (log_ratio.exp() - 1 - log_ratio).sum().item(), "fresh_tokens": len(log_ratio)})
 
