@@ -36,7 +36,7 @@ def forgetful(groups): return {}["mean"]
 def leaving(groups): exit(0)
 def not_finite(groups): return [rewards / rewards for rewards in groups]
 def enormous(groups): return [rewards * 1e300 for rewards in groups]
-def enormously_small(groups): return [rewards * -1e300 for rewards in groups]
+def enormously_small(groups): return [rewards - 1e9 for rewards in groups]
 def as_large_as_may_be(groups): return [rewards / rewards.abs() * 1e6 for rewards in groups]
 def lists(groups): return [(rewards - 1).tolist() for rewards in groups]
 def no_answer(group): return None
