@@ -317,7 +317,8 @@ class Sandboxes(RolloutPoolSpec):
     pool_ref: DnsName | None = None
     """RolloutPool to use; the other fields must then be unset."""
     runtime: Literal["kubernetes", "local", "docker"] | None = None
-    """Where sandboxes run; default kubernetes on a cluster and local without one."""
+    """Where sandboxes run; default kubernetes on a cluster and local without one. `local` takes tasks of directories
+    alone, `docker` those of container images, in this machine's engine and without a network."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         *(rule for rule in RolloutPoolSpec.rules if rule is not AFFINITY_NEEDS_CACHE),

@@ -19,6 +19,7 @@ from sweyard_trainer.progress.reporter import ProgressReporter, StatusSink
 from sweyard_trainer.progress.run_progress import RunProgress, plan_phases
 from sweyard_trainer.rollout.build import make_workers
 from sweyard_trainer.rollout.pool import WorkerPool
+from sweyard_trainer.rollout.runtimes import demand_fitting_images, runtime_kind
 from sweyard_trainer.trajectory import Segment
 from sweyard_trainer.weight_sync.weight_sync import WeightSync
 
@@ -32,7 +33,7 @@ async def assemble_run(
 ) -> Run:
     """Load the tasks and make the workers; nothing runs yet.
 
-    Raises DatasetError, TaskFormatError, TemplateUnfitError with a sentence for the user.
+    Raises DatasetError, TaskFormatError, TemplateUnfitError, UnsupportedError with a sentence for the user.
     """
     # The other modes draw no training tasks, and these need not be there.
     train = spec.tasks.train if spec.mode == "rl" else None
@@ -41,7 +42,10 @@ async def assemble_run(
     attempts = sum(map(len, eval_tasks.values())) * spec.evaluation.attempts
     report = TrainerStatus(attempt=environment.attempt, total_steps=spec.training_steps)
     reporter = ProgressReporter(environment.storage, report, sink=sink, monotonic=time.monotonic)
-    workers = await make_workers(spec, environment) if train_tasks or eval_tasks else []
+    tasks = [*train_tasks, *(task for own in eval_tasks.values() for task in own)]
+    if tasks:
+        demand_fitting_images(runtime_kind(spec, environment), tasks)
+    workers = await make_workers(spec, environment) if tasks else []
     return Run(
         spec=spec,
         run_id=environment.run,

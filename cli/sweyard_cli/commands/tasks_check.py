@@ -3,7 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,7 @@ def check(
         str | None, typer.Option(help="In pods of this RolloutPool, not on this machine.", show_default=False)
     ] = None,
     namespace: NamespaceOption = None,
+    docker: Annotated[bool, typer.Option("--docker", help="In containers of this machine's Docker engine.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what was found as JSON lines.", show_default=False)
     ] = None,
@@ -66,9 +68,12 @@ def check(
     )
     for reason in chosen.left_out:
         typer.echo(f"left out: {reason}", err=True)
+    if pool is not None and docker:
+        raise UserError("--pool and --docker exclude each other: pods of a cluster, or containers of this machine")
     if pool is None:
-        _demand_directories(chosen.tasks)
-    checked = asyncio.run(_check(chosen.tasks, jobs, timeout_seconds, pool, namespace))
+        _demand_fitting_images(chosen.tasks, docker)
+    make_runtime = partial(_docker_runtime, jobs) if docker else partial(_runtime, jobs, pool, namespace)
+    checked = asyncio.run(_check(chosen.tasks, jobs, timeout_seconds, make_runtime))
     if report is not None:
         report.write_text("".join(f"{json.dumps(_as_dict(found))}\n" for found in checked), encoding="utf-8")
     bad = [found for found in checked if found.quarantined]
@@ -77,21 +82,25 @@ def check(
         raise typer.Exit(UNUSABLE)
 
 
-def _demand_directories(tasks: "Sequence[Task]") -> None:
-    if away := next((task for task in tasks if not task.image.startswith("dir:")), None):
-        raise UserError(
-            f"task {away.id} lives in the container image {away.image}, and this machine checks tasks of directories "
-            "alone: name a RolloutPool with --pool, or leave reward.verifyTasks on, and a run checks each task before "
-            "its first use"
-        )
+def _demand_fitting_images(tasks: "Sequence[Task]", docker: bool) -> None:
+    away = next((task for task in tasks if task.image.startswith("dir:") is docker), None)
+    if away is None:
+        return
+    if docker:
+        raise UserError(f"task {away.id} lives in a directory and in no container image: leave --docker out")
+    raise UserError(
+        f"task {away.id} lives in the container image {away.image}, and this machine checks tasks of directories "
+        "alone: use its Docker engine by --docker, name a RolloutPool with --pool, or leave reward.verifyTasks on, and "
+        "a run checks each task before its first use"
+    )
 
 
 async def _check(
-    tasks: "Sequence[Task]", jobs: int, timeout_seconds: float, pool: str | None, namespace: str | None
+    tasks: "Sequence[Task]", jobs: int, timeout_seconds: float, make_runtime: "Callable[[], Awaitable[Runtime]]"
 ) -> "list[Checked]":
     from sweyard_sandbox.tasks.check import check_tasks
 
-    runtime = await _runtime(jobs, pool, namespace)
+    runtime = await make_runtime()
     numbers = iter(range(1, len(tasks) + 1))
 
     def tell(checked: "Checked") -> None:
@@ -121,6 +130,17 @@ async def _runtime(jobs: int, pool: str | None, namespace: str | None) -> "Runti
         return KubernetesRuntime(await Pool.connect(namespace=where, name=pool))
     except SweyardError as error:
         raise UserError(f"RolloutPool {where}/{pool}: {error}") from error
+
+
+async def _docker_runtime(jobs: int) -> "Runtime":
+    """Of this machine's engine. Raises UserError."""
+    from sweyard_sandbox.errors import InfrastructureError
+    from sweyard_sandbox.runtimes.docker.runtime import DockerConfig, open_engine
+
+    try:
+        return await open_engine(DockerConfig(max_sandboxes=2 * jobs))
+    except InfrastructureError as error:
+        raise UserError(f"--docker: no engine answers here ({error.message})") from error
 
 
 def _as_dict(checked: "Checked") -> dict[str, object]:

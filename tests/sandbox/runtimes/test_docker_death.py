@@ -27,6 +27,7 @@ _STOPPED = "2026-01-01T00:00:00Z container kill 0123 (name=box, signal=15)\n"
         pytest.param({"Running": False, "OOMKilled": True}, "", FailureReason.OOM_KILLED, id="out-of-memory"),
         pytest.param({"Running": False, "ExitCode": 143}, _STOPPED, FailureReason.ERROR, id="stopped"),
         pytest.param({"Running": False, "ExitCode": 143}, "", FailureReason.ENDED_FROM_WITHIN, id="from-within"),
+        pytest.param({"Running": False, "ExitCode": 0}, "", FailureReason.ERROR, id="not-held-any-more"),
         pytest.param(None, "", FailureReason.DELETED, id="removed"),
     ],
 )

@@ -2,26 +2,22 @@
 
 import secrets
 from collections.abc import Sequence
-from functools import partial
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.grading.cache import GradingCache
 from sweyard_sandbox.grading.extract import extract_work
-from sweyard_sandbox.pool.pool import Pool
-from sweyard_sandbox.runtime import Runtime, Sandbox
-from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
-from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
+from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
 from sweyard_trainer.engine.engine import EmbeddedEngine, Engine
 from sweyard_trainer.environment import Environment
-from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.gateway.build import engine_for, gateway_for, renderer_for
 from sweyard_trainer.gateway.client import GatewayClient, HttpGateway, InProcessGateway
 from sweyard_trainer.rollout.attempt import AttemptRules, Workbench
 from sweyard_trainer.rollout.reward import load_reward
 from sweyard_trainer.rollout.rules import step_deadline_seconds
+from sweyard_trainer.rollout.runtimes import make_worker_runtime
 from sweyard_trainer.rollout.traces import Tracer, no_trace
 from sweyard_trainer.rollout.worker import LocalWorker, Worker
 
@@ -40,7 +36,7 @@ async def make_workers(spec: TrainingRunSpec, environment: Environment) -> list[
 
 async def make_local_worker(spec: TrainingRunSpec, environment: Environment, index: int) -> LocalWorker:
     """Worker `index` of the run, in this process."""
-    runtime = await make_worker_runtime(spec, environment, index)
+    runtime = await make_worker_runtime(spec, environment)
     embedded = make_embedded_engines(spec, environment)
     cache = GradingCache(runtime, timeout_seconds=float(spec.reward.timeout_seconds))
     patient = GradingCache(runtime, timeout_seconds=PATIENCE * spec.reward.timeout_seconds)
@@ -89,28 +85,6 @@ def make_gateway_client(
     engines += [engine_for(spec, url, environment.engine_api_key, model) for url in environment.engine_urls]
     gateway = gateway_for(spec, model)
     return InProcessGateway(gateway, engines, lineage=str(environment.attempt), new_token=_nonce)
-
-
-async def make_worker_runtime(spec: TrainingRunSpec, environment: Environment, index: int) -> Runtime:
-    """Where this worker's sandboxes come from; on a cluster each worker is a holder of its own."""
-    kind = spec.sandboxes.runtime or ("kubernetes" if environment.on_cluster else "local")
-    if spec.agent.type == "cli" and kind == "kubernetes" and not environment.gateway_url:
-        raise UnsupportedError(
-            "agent.type: a `cli` agent in pods needs a gateway that they reach: apply the run to the cluster, or set "
-            "sandboxes.runtime to local"
-        )
-    if kind == "local":
-        return _local_runtime(spec, environment)
-    if kind == "kubernetes":
-        connect = partial(Pool.connect, namespace=environment.namespace, name=environment.pool)
-        return KubernetesRuntime(await connect(), connect)
-    raise UnsupportedError(f"sandboxes.runtime: {kind!r} is not part of this version; use kubernetes or local")
-
-
-def _local_runtime(spec: TrainingRunSpec, environment: Environment) -> Runtime:
-    """A model that was made from scratch is too small to do harm; others are isolated or refused."""
-    trusted = environment.allow_unisolated or spec.model.scratch is not None
-    return LocalRuntime(LocalConfig(max_sandboxes=spec.rollout.max_concurrent, allow_unisolated=trusted))
 
 
 def attempt_rules(spec: TrainingRunSpec) -> AttemptRules:

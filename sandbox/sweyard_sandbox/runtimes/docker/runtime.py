@@ -12,11 +12,12 @@ from sweyard_sandbox.driver.client import DriverClient
 from sweyard_sandbox.driver.sandbox import DriverSandbox
 from sweyard_sandbox.driver.wire import BOOTSTRAP
 from sweyard_sandbox.errors import ClaimTimeoutError, FailureReason, InfrastructureError, SandboxEndedError
+from sweyard_sandbox.runtimes.docker.holder import READS_UNTIL_THE_END, Holder
 from sweyard_sandbox.runtimes.docker.process_channel import ProcessChannel
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
 
-_IDLE = "while :; do sleep 86400 & wait $!; done"
 _LABEL = "dev.sweyard.sandbox"
+_ABANDONED = ("--filter", f"label={_LABEL}", "--filter", "until=10m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,25 @@ class DockerRuntime:
         options += [f"--pids-limit={config.max_processes}", f"--label={_LABEL}", f"--name={name}"]
         if config.working_directory:
             options.append(f"--workdir={config.working_directory}")
-        await self._engine("run", "--detach", "--init", *options, "--entrypoint=/bin/sh", image, "-c", _IDLE)
+        options += ["--security-opt=no-new-privileges", "--init", "--interactive", "--entrypoint=/bin/sh"]
+        await self._engine("create", *options, image, "-c", READS_UNTIL_THE_END)
+        holder = await Holder.start(config.program, name)
         client = DriverClient(DockerContainer(config.program, name), secret, environment=build_thread_caps(config.cpus))
 
         async def destroy() -> None:
             self._open.discard(sandbox)
             self._free.release()
             await self._remove(name)
+            await holder.let_go()
 
         sandbox = DriverSandbox(name, client, destroy)
         try:
             await client.open()
-        except ChannelError as error:
-            raise InfrastructureError(FailureReason.ERROR, f"{image}: {error}") from error
+        except BaseException as error:
+            await holder.let_go()
+            if isinstance(error, ChannelError):
+                raise InfrastructureError(FailureReason.ERROR, f"{image}: {error}") from error
+            raise
         self._open.add(sandbox)
         return sandbox
 
@@ -121,6 +128,8 @@ class DockerContainer:
             return None
         if state.get("OOMKilled"):
             return InfrastructureError(FailureReason.OOM_KILLED, "the container ran out of memory")
+        if state.get("ExitCode") == 0:
+            return InfrastructureError(FailureReason.ERROR, "the engine's client that held the container is gone")
         if await self._was_sent_a_signal():
             return InfrastructureError(FailureReason.ERROR, f"the container was stopped, code {state.get('ExitCode')}")
         return SandboxEndedError()
@@ -130,6 +139,12 @@ class DockerContainer:
         span = ["--since=24h", "--until=-1s"]
         filters = [f"--filter=container={self._name}", "--filter=event=kill"]
         return bool((await run_engine(self._program, "events", *span, *filters)).strip())
+
+
+async def open_engine(config: DockerConfig) -> DockerRuntime:
+    """Of an engine that answers, else InfrastructureError. What killed holders left there is removed."""
+    await run_engine(config.program, "container", "prune", "--force", *_ABANDONED)
+    return DockerRuntime(config)
 
 
 async def run_engine(program: str, *words: str) -> bytes:
