@@ -1,7 +1,7 @@
 """A RolloutPool as an environment of Harbor (tried with 0.26, Python 3.12 and later).
 
     pip install harbor
-    harbor run -p TASKS -a oracle --environment-import-path examples.adapters.harbor_environment:PoolEnvironment \\
+    harbor run -p TASKS -a oracle --env examples.adapters.harbor_environment:PoolEnvironment \\
         --environment-kwarg pool=shared --environment-kwarg namespace=default
 
 A task needs `[environment] docker_image`: a pool runs images, and builds none. Its network is the pool's own.
@@ -54,6 +54,8 @@ class PoolEnvironment(BaseEnvironment):  # type: ignore[misc]  # harbor needs no
         image = self.task_env_config.docker_image
         await self._pool.announce([image])
         self._sandbox = await self._pool.acquire(image, deadline_seconds=DEFAULT_SECONDS)
+        # Folders for logs, which Harbor mounts in containers of its own.
+        await self.ensure_dirs(self._mount_targets(writable_only=True))
 
     async def stop(self, delete: bool) -> None:
         if self._pool is not None:

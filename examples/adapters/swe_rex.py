@@ -7,6 +7,7 @@ python examples/adapters/swe_rex.py --image dir:.                         # on t
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from swerex.exceptions import CommandTimeoutError
 from swerex.runtime.abstract import BashAction, Command, CreateBashSessionRequest
@@ -25,7 +26,7 @@ async def main() -> None:
     parser.add_argument("--namespace", default="default")
     parser.add_argument("--image", required=True)
     arguments = parser.parse_args()
-    runtime: Runtime = LocalRuntime(LocalConfig())
+    runtime: Runtime = LocalRuntime(LocalConfig(image_root=Path.cwd()))
     if arguments.pool:
         runtime = KubernetesRuntime(await Pool.connect(namespace=arguments.namespace, name=arguments.pool))
     deployment = RexDeployment(runtime, arguments.image, CommandTimeoutError)
