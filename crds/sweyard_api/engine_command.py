@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 from sweyard_api.base import quantity_value
-from sweyard_api.infrastructure import GPU_RESOURCE
+from sweyard_api.pod_options import GPU_RESOURCE
 from sweyard_api.training_run import TrainingRunSpec
 
 ENGINE_MODULE = "vllm.entrypoints.openai.api_server"

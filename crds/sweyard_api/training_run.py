@@ -6,16 +6,8 @@ from pydantic import Field
 
 from sweyard_api.algorithm import Algorithm, Optimizer, Warmup
 from sweyard_api.base import MAX_SECONDS, MAX_STEPS, DnsName, Model, Seed
-from sweyard_api.infrastructure import (
-    Checkpoint,
-    Images,
-    Inference,
-    Logging,
-    Restart,
-    Sandboxes,
-    Storage,
-    Trainer,
-)
+from sweyard_api.inference import Inference
+from sweyard_api.infrastructure import Checkpoint, Images, Logging, Restart, Sandboxes, Storage, Trainer
 from sweyard_api.kubernetes_types import Conditions
 from sweyard_api.rule import Rule
 from sweyard_api.run_rules import RUN_RULES

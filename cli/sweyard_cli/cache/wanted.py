@@ -71,7 +71,7 @@ def _of(source: TaskSource, list_images: ListImages, directories: Sequence[Path]
             raise UserError(str(error)) from error
         return found
     # Tasks of directories need no image.
-    return [task.image for task in tasks if not task.image.startswith("dir:")]
+    return [task.image for task in tasks if not task.is_directory]
 
 
 def _of_cluster(dataset: str, list_images: ListImages, *, because: str) -> Sequence[str] | None:

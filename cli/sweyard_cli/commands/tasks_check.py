@@ -83,7 +83,7 @@ def check(
 
 
 def _demand_fitting_images(tasks: "Sequence[Task]", docker: bool) -> None:
-    away = next((task for task in tasks if task.image.startswith("dir:") is docker), None)
+    away = next((task for task in tasks if task.is_directory is docker), None)
     if away is None:
         return
     if docker:

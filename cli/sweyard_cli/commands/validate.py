@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from sweyard_api.infrastructure import GPU_RESOURCE
 from sweyard_api.kinds import TRAINING_RUN
+from sweyard_api.pod_options import GPU_RESOURCE
 from sweyard_api.program import call
 from sweyard_api.recorded import recorded_paths
 from sweyard_api.resolve import resolve

@@ -4,6 +4,7 @@ The lock is the kernel's: it is held by whoever has the file open, and cannot ou
 """
 
 import fcntl
+import time
 from pathlib import Path
 from typing import IO
 
@@ -11,6 +12,8 @@ from sweyard_api.program import call
 from sweyard_cli.errors import UserError
 
 LOCK_FILE = "run.lock"
+LOOK_SECONDS = 0.01
+"""How long to leave it to those who share it, since they only look whether it is held."""
 
 
 def lock(output: Path) -> IO[bytes]:
@@ -23,7 +26,8 @@ def lock(output: Path) -> IO[bytes]:
                 f"{output}: another process is at work on this run; "
                 f"look at it with `{call('watch', '--output', output)}`"
             )
-    return file  # who shared it only looked, for a moment
+        time.sleep(LOOK_SECONDS)
+    return file
 
 
 def is_locked(output: Path) -> bool | None:

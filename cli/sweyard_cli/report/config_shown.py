@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from sweyard_api.infrastructure import PodOptions
+from sweyard_api.pod_options import PodOptions
 
 SECTIONS_OF_A_CLUSTER = (
     *("images", "storage", "restart", "suspend", "queueName"),

@@ -4,7 +4,7 @@ from typing import Any
 
 from sweyard_api.base import ResourceRequirements
 from sweyard_api.constants import GATEWAY_ADMIN_PORT, GATEWAY_PORT, gateway_name
-from sweyard_api.infrastructure import PodOptions
+from sweyard_api.pod_options import PodOptions
 from sweyard_operator.build.pod_template import CONFIG_FILE, PodShape, build_pod_template, build_secret_env
 from sweyard_operator.build.run_context import (
     COMPONENT_GATEWAY,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sweyard_api.constants import LABEL_COMPONENT, LABEL_RUN
-from sweyard_api.infrastructure import PodOptions
+from sweyard_api.pod_options import PodOptions
 from sweyard_operator.build.run_context import (
     COMPONENT_ENGINE,
     COMPONENT_TRAINER,

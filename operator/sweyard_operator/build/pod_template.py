@@ -6,7 +6,7 @@ from typing import Any
 
 from sweyard_api.base import ResourceRequirements
 from sweyard_api.constants import CONFIG_MOUNT_PATH, STORAGE_MOUNT_PATH, config_map_name
-from sweyard_api.infrastructure import EnvVar, PodOptions
+from sweyard_api.pod_options import EnvVar, PodOptions
 from sweyard_operator.build.datasets import build_dataset_mounts, build_dataset_volumes
 from sweyard_operator.build.overrides import merge_pod_spec
 from sweyard_operator.build.pod_affinity import build_affinity

@@ -1,7 +1,7 @@
 """How many engines a run has: as its trainer asks, within the bounds of inference.scaling."""
 
 from sweyard_api.constants import engine_name
-from sweyard_api.infrastructure import Inference
+from sweyard_api.inference import Inference
 from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.restart_policy import Running

@@ -41,7 +41,7 @@ def to_config_map(name: str, tasks: Sequence[Task], images: Mapping[str, str]) -
 
 def with_image(task: Task, images: Mapping[str, str]) -> Task:
     """The task with a container image in the place of a directory tree."""
-    if not task.image.startswith("dir:"):
+    if not task.is_directory:
         return task
     if task.repository not in images:
         raise ValueError(f"repository {task.repository!r} has no image; build images/{task.repository} and name it")

@@ -49,6 +49,11 @@ class Task(BaseModel):
     """For selection: mutation kind, difficulty, split."""
 
     @property
+    def is_directory(self) -> bool:
+        """Whether its tree is a directory of this machine, and no container image."""
+        return self.image.startswith("dir:")
+
+    @property
     def identity(self) -> Hashable:
         """Key of what is remembered of it: tasks of two data sets may have the same id."""
         return self.id, self.image, self.setup_patch, self.fail_to_pass, self.pass_to_pass

@@ -117,6 +117,14 @@ def test_a_data_set_without_a_task_says_why(tmp_path: Path, content: str, senten
         load_tasks(TaskSource(dataset=str(tmp_path / "rows.jsonl")), [], lambda reason: None)
 
 
+def test_tasks_to_practise_on_alone_are_no_data_set(base: Path, tmp_path: Path) -> None:
+    made = load_tasks(TaskSource(dataset="demo"), [base])
+    rows = [task.model_copy(update={"tags": ("split:practice",)}).model_dump_json() for task in made]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    with pytest.raises(DatasetError, match="only tasks to practise on, which nothing can grade"):
+        load_tasks(TaskSource(dataset=str(tmp_path / "rows.jsonl")), [])
+
+
 def test_an_absent_data_set_is_said_to_be_where_it_was_looked_for_and_not_where_only_pods_look(base: Path) -> None:
     """A folder that the user named is told whether or not it is there."""
     with pytest.raises(DatasetError, match=f"'absent' is not in {base / 'typo'} or {base}; "):

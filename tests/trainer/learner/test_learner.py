@@ -1,10 +1,9 @@
 """The whole learner with one rank in this process, on a real (tiny) model."""
 
-import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,28 +12,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.trainer.learner.started import started
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
 from sweyard_trainer.atomic_directory import is_complete
-from sweyard_trainer.engine.embedded import TransformersEngine
-from sweyard_trainer.errors import EngineDivergedError, NothingToTrainError, TrainingDivergedError, UnsupportedError
-from sweyard_trainer.learner.build import make_learner
-from sweyard_trainer.learner.learner import Learner
+from sweyard_trainer.errors import NothingToTrainError, TrainingDivergedError, UnsupportedError
 from sweyard_trainer.learner.support import refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory
 
 Groups = list[list[Trajectory]]
-
-
-@asynccontextmanager
-async def started(spec: TrainingRunSpec, storage: Path) -> AsyncIterator[Learner]:
-    learner = make_learner(spec, storage, num_threads=1)
-    try:
-        await learner.start()
-        yield learner
-    finally:
-        await learner.stop()
 
 
 @pytest.fixture
@@ -170,40 +157,6 @@ async def test_kl_is_zero_at_the_reference_and_grows(make_spec, storage, groups)
     assert kls[-1] > 1e-5
 
 
-async def test_trainer_logprobs_equal_the_engines_at_its_temperature(make_spec, storage, make_trajectory) -> None:
-    engine = TransformersEngine.load(storage / "model")
-    prompt = list(range(10, 30))
-    try:
-        completions = await asyncio.gather(
-            *(
-                engine.complete(prompt, max_tokens=12, temperature=0.6, stop_token_ids=[], seed=seed, cache_salt="")
-                for seed in range(4)
-            )
-        )
-    finally:
-        await engine.close()
-    group = [
-        make_trajectory(index % 2, segments=(sampled(prompt, completion),), temperature=0.6)
-        for index, completion in enumerate(completions)
-    ]
-    async with started(make_spec(), storage) as learner:
-        metrics = await learner.train_step([group])
-        wrong = await learner.train_step([[replace(trajectory, temperature=1.0) for trajectory in group]])
-    assert metrics["engine_logprob_gap_max"] < 1e-4
-    assert metrics["engine_kl"] < 1e-8
-    assert wrong["engine_logprob_gap_max"] > 0.01
-
-
-def sampled(prompt: list[int], completion: Any) -> Segment:
-    mask = np.arange(len(prompt) + len(completion.token_ids)) >= len(prompt)
-    return Segment(
-        np.array([*prompt, *completion.token_ids], np.int32),
-        mask,
-        np.concatenate([np.zeros(len(prompt)), completion.logprobs]).astype(np.float32),
-        np.where(mask, 0, -1).astype(np.int32),
-    )
-
-
 @pytest.mark.parametrize("kl", [0.0, 0.1], ids=["without-reference", "with-reference"])
 async def test_a_resumed_run_gives_the_same_weights_bit_for_bit(make_spec, storage, groups, make_segment, kl) -> None:
     spec = make_spec(
@@ -294,41 +247,6 @@ async def test_four_bits_in_float32_on_a_cpu_vllm_are_refused(make_spec, storage
     with pytest.raises(UnsupportedError, match=r"set trainer\.dtype to bfloat16"):
         async with started(make_spec(trainer={"lora": lora}, inference={"weights": "int4"}), storage):
             pass
-
-
-async def test_an_engine_with_other_weights_stops_an_on_policy_run(
-    make_spec, storage, make_trajectory, make_segment
-) -> None:
-    group = [make_trajectory(seed % 2, segments=(make_segment(24, seed, logprob=-0.5),)) for seed in range(4)]
-    async with started(make_spec(rollout={"maxStaleness": 0}), storage) as learner:
-        with pytest.raises(EngineDivergedError, match="nats a token"):
-            await learner.train_step([group])
-    fixed = {"placement": "external", "url": "http://engine", "fixedWeights": True}
-    for spec in (make_spec(), make_spec(rollout={"maxStaleness": 0}, inference=fixed)):
-        async with started(spec, storage) as learner:
-            assert (await learner.train_step([group]))["updates"] == 1
-
-
-async def test_with_staleness_the_tokens_of_the_trained_weights_alone_can_stop_the_run(
-    make_spec, storage, make_trajectory, make_segment, caplog: pytest.LogCaptureFixture
-) -> None:
-    long = [make_segment(200, seed, logprob=-0.5) for seed in range(4)]
-    group = [make_trajectory(seed % 2, segments=(segment,)) for seed, segment in enumerate(long)]
-    few = [make_trajectory(seed % 2, segments=(make_segment(24, seed, logprob=-0.5),)) for seed in range(4)]
-    async with started(make_spec(), storage) as learner:
-        stale = await learner.train_step([group], version=1)
-        assert (stale["updates"], stale["fresh_tokens"]) == (1, 0)
-        assert "fresh_engine_kl" not in stale
-        assert "nats each away from the weights that they train" in caplog.text
-        assert (await learner.train_step([few], version=0))["fresh_tokens"] == 48
-        with pytest.raises(EngineDivergedError, match=r"more than algorithm\.maxEngineKl"):
-            await learner.train_step([group], version=0)
-    caplog.clear()
-    async with started(make_spec(algorithm={"maxEngineKl": 100}), storage) as learner:
-        allowed = await learner.train_step([group], version=0)
-        assert (allowed["updates"], allowed["fresh_tokens"]) == (1, 400)
-        assert allowed["fresh_engine_kl"] == pytest.approx(allowed["engine_kl"])
-        assert "nats each away" not in caplog.text
 
 
 async def test_replies_of_unknown_logprobs_are_trained_as_if_they_had_been_sampled_by_the_trainer(

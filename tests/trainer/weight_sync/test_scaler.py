@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from tests.trainer.weight_sync.test_fleet import PATIENCE, ScriptedEngine
 
-from sweyard_api.infrastructure import EngineScaling
+from sweyard_api.inference import EngineScaling
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_trainer.weight_sync.scaler import EngineScaler
 from sweyard_trainer.weight_sync.scaling import EngineCount

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweyard_api.infrastructure import EngineScaling
+from sweyard_api.inference import EngineScaling
 from sweyard_trainer.weight_sync.scaling import EngineCount
 
 LOADS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 300)), min_size=1, max_size=40)

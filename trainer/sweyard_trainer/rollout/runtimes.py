@@ -36,7 +36,7 @@ def runtime_kind(spec: TrainingRunSpec, environment: Environment) -> str:
 
 def demand_fitting_images(kind: str, tasks: Sequence[Task]) -> None:
     """A directory of this machine is no container image, nor the other way round. Raises UnsupportedError."""
-    away = next((task for task in tasks if task.image.startswith("dir:") != (kind == "local")), None)
+    away = next((task for task in tasks if task.is_directory != (kind == "local")), None)
     if away is None or kind == "kubernetes":
         return
     if kind == "local":

@@ -7,7 +7,7 @@ for more; fewer only when no load of the last `scaleDownAfterSeconds` called for
 import math
 from dataclasses import dataclass
 
-from sweyard_api.infrastructure import EngineScaling
+from sweyard_api.inference import EngineScaling
 
 
 @dataclass(frozen=True, slots=True)

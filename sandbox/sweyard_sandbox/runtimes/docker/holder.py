@@ -1,9 +1,9 @@
 """What keeps a container: its main process reads from us, and ends when we are gone, however we ended."""
 
 import asyncio
-import contextlib
 
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
+from sweyard_sandbox.runtimes.docker.process_channel import end
 
 READS_UNTIL_THE_END = "echo held; while read -r _; do :; done"
 """Of a POSIX shell, as the container's command."""
@@ -17,26 +17,20 @@ class Holder:
 
     @classmethod
     async def start(cls, program: str, container: str) -> "Holder":
-        """Start a container that was created with --interactive. Raises InfrastructureError with what was said."""
+        """Start a container that was created with --interactive. Raises InfrastructureError with what was said.
+
+        Whoever gives up meanwhile removes the container, with which the client ends by itself.
+        """
         pipe = asyncio.subprocess.PIPE
         words = ("start", "--attach", "--interactive", container)
         process = await asyncio.create_subprocess_exec(program, *words, stdin=pipe, stdout=pipe, stderr=pipe)
-        holder = cls(process)
-        try:
-            assert process.stdout is not None
-            if await process.stdout.readline() == b"held\n":
-                return holder
+        assert process.stdout is not None
+        if await process.stdout.readline() != b"held\n":
             _, problem = await process.communicate()
             said = problem.decode("utf-8", "replace").strip()
             raise InfrastructureError(FailureReason.ERROR, f"{program} start: {said or 'its shell ended at once'}")
-        except BaseException:
-            await holder.let_go()
-            raise
+        return cls(process)
 
     async def let_go(self) -> None:
         """End the container, if it lives; it is not removed."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        await end(self._process)

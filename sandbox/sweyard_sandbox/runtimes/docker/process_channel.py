@@ -39,8 +39,13 @@ class ProcessChannel:
 
     async def close(self) -> None:
         """End the program."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        await end(self._process)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Close its standard input, kill it, wait for it; it may have ended."""
+    assert process.stdin is not None
+    process.stdin.close()
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()

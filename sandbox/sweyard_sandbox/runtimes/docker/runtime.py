@@ -91,11 +91,8 @@ class DockerRuntime:
         sandbox = DriverSandbox(name, client, destroy)
         try:
             await client.open()
-        except BaseException as error:
-            await holder.let_go()
-            if isinstance(error, ChannelError):
-                raise InfrastructureError(FailureReason.ERROR, f"{image}: {error}") from error
-            raise
+        except ChannelError as error:
+            raise InfrastructureError(FailureReason.ERROR, f"{image}: {error}") from error
         self._open.add(sandbox)
         return sandbox
 
