@@ -20,8 +20,8 @@ from sweyard_cluster.testing import TestCluster
 
 DOWN_SECONDS = 10.0
 """How long a killed daemon is away."""
-FIRST_VICTIM = "1000"
-"""The score that the kernel's choice falls on."""
+FIRST_VICTIM, LAST_VICTIM = "1000", "0"
+"""Scores that the kernel's choice falls on first and last. It adds them to the memory that a process has."""
 EATER = """
 import os, sys
 if not (told := sys.stdin.readline().split()):
@@ -81,13 +81,13 @@ class Host:
 
     def _eat(self, eater: subprocess.Popen[str], victim: int) -> str:
         """What the victim's cgroup then counts."""
-        Path(f"/proc/{victim}/oom_score_adj").write_text(FIRST_VICTIM)
         cgroup = memory_cgroup(victim)
+        choose_victim(cgroup, victim)
         tighten(cgroup)
         cgroup.joinpath("cgroup.procs").write_text(str(eater.pid))
         told, _ = eater.communicate(f"{victim} {kill_counter(cgroup)}\n", timeout=120)
         if identify(victim) is not None:
-            raise AssertionError(f"process {victim} has outlived it, the eater ended with {eater.returncode}")
+            raise AssertionError(f"process {victim} has outlived it, the eater ended with {eater.returncode}: {told}")
         return told
 
     def kill_daemons(self, *programs: str) -> None:
@@ -185,6 +185,13 @@ def memory_cgroup(pid: int) -> Path:
     paths = {controllers: path.lstrip("/") for _, controllers, path in lines}
     root = Path("/sys/fs/cgroup")
     return root / "memory" / paths["memory"] if "memory" in paths else root / paths[""]
+
+
+def choose_victim(cgroup: Path, victim: int) -> None:
+    """The kernel is to choose it, not a child of it that has more memory, of which it would learn only later."""
+    for pid in read(cgroup / "cgroup.procs").split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            Path(f"/proc/{pid}/oom_score_adj").write_text(FIRST_VICTIM if int(pid) == victim else LAST_VICTIM)
 
 
 def tighten(cgroup: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from tests.e2e.host import Host
 from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
 
-from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION
+from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, LABEL_CACHE
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands
@@ -260,14 +260,22 @@ class Installation:
         self.kubectl("create", "--raw", path, "-f", "-", input_text=json.dumps(body))
 
     def left_in(self, namespace: str) -> set[str]:
-        """`kind/name` of all that is there beside what is always there."""
+        """`kind/name` of all that is there beside what is always there, and beside what the cache `shared` has, whose
+        assignments come and go with the demand."""
         paths = [(kind, f"{group}/namespaces/{namespace}/{kind}") for group, kinds in LISTS.items() for kind in kinds]
         found = {kind: self._cluster.api.get(path)["items"] for kind, path in paths}
-        return {f"{kind}/{item['metadata']['name']}" for kind, items in found.items() for item in items} - GIVEN
+        told = [(kind, item["metadata"]) for kind, items in found.items() for item in items]
+        ours = [(kind, metadata) for kind, metadata in told if not _is_shared(metadata)]
+        return {f"{kind}/{metadata['name']}" for kind, metadata in ours} - GIVEN
 
 
 def _pods_path(namespace: str, component: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods?labelSelector=sweyard.dev%2Fcomponent%3D{component}"
+
+
+def _is_shared(metadata: dict[str, Any]) -> bool:
+    """Whether it is the cache `shared` of a furnished namespace, or of it."""
+    return "shared" in (metadata["name"], metadata.get("labels", {}).get(LABEL_CACHE))
 
 
 def _is_hopeless(status: dict[str, Any]) -> bool:

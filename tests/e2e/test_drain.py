@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
-from tests.e2e.test_fault_matrix import SHORT, STEPS
+from tests.e2e.test_fault_matrix import SHORT, STEPS, trainer_paused
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
@@ -27,7 +27,8 @@ def test_a_drained_trainer_saves_and_goes_on_from_the_same_step(
 
     began = time.monotonic()
     (trainer,) = trainers(installation, namespace, attempt=0)
-    installation.evict(namespace, trainer)
+    with trainer_paused(installation, namespace):
+        installation.evict(namespace, trainer)
     failure = wait_for_failure(installation, namespace)
     print(f"the trainer had saved and ended {time.monotonic() - began:.1f} s after its eviction, at step {step}")
     assert (failure["attempt"], failure["reason"]) == (0, "Disrupted")
