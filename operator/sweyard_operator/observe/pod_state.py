@@ -1,6 +1,6 @@
 """What a pod's status says, in one typed reason and the kubelet's or scheduler's own words."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -68,6 +68,10 @@ class PodState:
     def is_live(self) -> bool:
         """Whether its containers may still run."""
         return self.phase not in ("Succeeded", "Failed")
+
+    def is_lost_with(self, nodes: Collection[str]) -> bool:
+        """Whether its end was asked for, and its node, one of these, will not tell of it."""
+        return self.is_live and self.due_at is not None and self.node in nodes
 
 
 def read_pod(pod: Manifest, warning: str | None = None) -> PodState:

@@ -1,6 +1,6 @@
 """How the last attempt failed, kept in the status while the next one runs; and whether that is worth another try."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sweyard_api.training_run import FailedAttempt
@@ -16,36 +16,43 @@ def read_failure(status: Mapping[str, Any]) -> FailedAttempt | None:
 
 
 def last_failure(
-    jobs: Sequence[TrainerJob], pods: Sequence[PodState], status: Mapping[str, Any]
+    jobs: Sequence[TrainerJob], pods: Sequence[PodState], status: Mapping[str, Any], lost_nodes: Collection[str]
 ) -> FailedAttempt | None:
     """The failure of the newest Job that fails, or the one recorded where no pod is left that tells more.
 
     A disruption is told as soon as it is seen: it ends the gang, and its pod may be gone when the Job has failed.
     """
     recorded = read_failure(status)
-    failing = [job for job in jobs if job.is_failed or _disrupted(job, pods)]
+    failing = [job for job in jobs if job.is_failed or _disruption(job, pods, lost_nodes)]
     newest = max((job for job in failing if not job.is_complete), key=lambda job: job.attempt, default=None)
     if newest is None or (recorded is not None and recorded.attempt > newest.attempt):
         return recorded
-    own_pods = [pod for pod in pods if pod.attempt == newest.attempt]
+    own_pods, disruption = [pod for pod in pods if pod.attempt == newest.attempt], _disruption(newest, pods, lost_nodes)
     if recorded is not None and recorded.attempt == newest.attempt:
-        if is_disruption(recorded) or not any(pod.trouble for pod in own_pods):
+        if is_disruption(recorded) or not (disruption or any(pod.trouble for pod in own_pods)):
             return recorded
-        return _describe(newest, own_pods, _reported_step(status, newest.attempt) or recorded.step)
-    return _describe(newest, own_pods, _reported_step(status, newest.attempt))
+        return _describe(newest, own_pods, disruption, _reported_step(status, newest.attempt) or recorded.step)
+    return _describe(newest, own_pods, disruption, _reported_step(status, newest.attempt))
 
 
-def _describe(job: TrainerJob, own_pods: Sequence[PodState], step: int | None) -> FailedAttempt:
-    disrupted, first = _disrupted(job, own_pods), first_to_fail(own_pods)
-    if disrupted is not None and disrupted.trouble is not None:
-        message = f"pod {disrupted.name}: {disrupted.trouble.message}"
-        return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.DISRUPTED, message=message)
+def _describe(job: TrainerJob, own_pods: Sequence[PodState], disruption: str | None, step: int | None) -> FailedAttempt:
+    if disruption is not None:
+        return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.DISRUPTED, message=disruption)
+    first = first_to_fail(own_pods)
     reason = first.trouble.reason if first is not None and first.trouble else Reason.EXITED
     return FailedAttempt(attempt=job.attempt, step=step, reason=reason, message=first_cause(job, own_pods))
 
 
-def _disrupted(job: TrainerJob, pods: Sequence[PodState]) -> PodState | None:
-    return next((pod for pod in pods if pod.attempt == job.attempt and pod.is_disrupted), None)
+def _disruption(job: TrainerJob, pods: Sequence[PodState], lost_nodes: Collection[str]) -> str | None:
+    """What the cluster did to an attempt, in a sentence.
+
+    Of a node that is lost the other ranks notice first, and fail for it; their Job has asked for the end of the rank
+    on it by then, and nobody evicts that any more.
+    """
+    own_pods = [pod for pod in pods if pod.attempt == job.attempt]
+    told = [f"pod {pod.name}: {pod.trouble.message}" for pod in own_pods if pod.is_disrupted and pod.trouble]
+    lost = [f"pod {pod.name}: node {pod.node} is lost" for pod in own_pods if pod.is_lost_with(lost_nodes)]
+    return next(iter([*told, *lost]), None)
 
 
 def _reported_step(status: Mapping[str, Any], attempt: int) -> int | None:

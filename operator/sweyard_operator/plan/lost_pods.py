@@ -19,7 +19,7 @@ def plan_lost_pods(snapshot: RunSnapshot, now: datetime) -> tuple[tuple[Deletion
     lost = [
         pod
         for pod in snapshot.pods
-        if pod.is_live and pod.node in snapshot.lost_nodes and pod.due_at is not None and now - pod.due_at >= OVERDUE
+        if pod.is_lost_with(snapshot.lost_nodes) and pod.due_at is not None and now - pod.due_at >= OVERDUE
     ]
     deletions = [Deletion(PODS, snapshot.namespace, pod.name, pod.uid, grace_period_seconds=0) for pod in lost]
     events = [

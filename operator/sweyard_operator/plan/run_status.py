@@ -29,7 +29,7 @@ def recorded_ledger(snapshot: RunSnapshot) -> Ledger:
 
 def find_last_failure(snapshot: RunSnapshot) -> FailedAttempt | None:
     """How the last attempt failed, as Jobs, pods and the status together tell it."""
-    return last_failure(snapshot.jobs, snapshot.pods_of(COMPONENT_TRAINER), snapshot.status)
+    return last_failure(snapshot.jobs, snapshot.pods_of(COMPONENT_TRAINER), snapshot.status, snapshot.lost_nodes)
 
 
 def find_usage(snapshot: RunSnapshot, now: datetime) -> GpuUsage | None:

@@ -47,6 +47,14 @@ def test_the_next_attempt_starts_without_the_lost_rank_once_its_time_is_over(str
     assert stranded.names(JOBS) == ["demo-trainer-0", "demo-trainer-1"]
 
 
+def test_a_lost_node_spends_no_restart_though_the_other_ranks_failed_first(stranded: RunWorld) -> None:
+    stranded.wait(300 + OVERDUE.total_seconds())
+    stranded.settle()
+    failure = stranded.run["status"]["lastFailure"]
+    assert (failure["reason"], failure["message"]) == ("Disrupted", "pod demo-trainer-0-1: node node-b is lost")
+    assert (stranded.run["status"]["attempts"], stranded.run["status"]["restarts"]) == (2, 0)
+
+
 def test_a_slow_end_on_a_living_node_is_waited_for(stranded: RunWorld) -> None:
     stranded.lost_nodes.clear()
     stranded.wait(3_600)
