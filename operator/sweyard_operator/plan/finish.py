@@ -4,10 +4,10 @@ from datetime import datetime
 
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.reasons import ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Ended, Ledger
-from sweyard_operator.plan.run_children import plan_release, plan_stop
 from sweyard_operator.plan.run_status import (
     build_status,
     kept_conditions,
@@ -73,7 +73,7 @@ def plan_finished(snapshot: RunSnapshot, now: datetime) -> Plan:
         completion=snapshot.time("completionTime") or now,
     )
     return Plan(
-        delete=(*plan_stop(snapshot), *plan_release(snapshot)),
+        delete=plan_letting_go(snapshot, recorded_ledger(snapshot), keeps_cache=False).deletions,
         status=status,
         requeue_after_seconds=(ends_at - now).total_seconds() if ends_at is not None else None,
     )

@@ -21,9 +21,12 @@ class LettingGo:
     """Whose end is awaited, for people."""
 
 
-def plan_letting_go(snapshot: RunSnapshot, ledger: Ledger, *, keeps_place: bool = False) -> LettingGo:
-    """What to delete now; with `keeps_place` not the run's place in its queue."""
-    deletions = _plan_deletions(snapshot, ledger, keeps_place)
+def plan_letting_go(
+    snapshot: RunSnapshot, ledger: Ledger, *, keeps_cache: bool = True, keeps_place: bool = False
+) -> LettingGo:
+    """What to delete now; not the run's images with `keeps_cache`, nor its place in its queue with `keeps_place`."""
+    released = plan_release(snapshot, keeps_cache=keeps_cache, keeps_place=keeps_place)
+    deletions = _plan_deletions(snapshot, ledger, released)
     live = sorted(pod.name for pod in snapshot.pods if pod.is_live)
     unfinished = any(not job.is_finished for job in snapshot.jobs)
     return LettingGo(
@@ -33,7 +36,7 @@ def plan_letting_go(snapshot: RunSnapshot, ledger: Ledger, *, keeps_place: bool 
     )
 
 
-def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, keeps_place: bool) -> tuple[Deletion, ...]:
+def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, released: tuple[Deletion, ...]) -> tuple[Deletion, ...]:
     """The trainer first; engines, gateway and pool once it has written its checkpoint and is gone."""
     stop = plan_stop(snapshot)
     if stop:
@@ -42,4 +45,4 @@ def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, keeps_place: bool) ->
     if any(not job.is_finished for job in snapshot.jobs):
         return ()
     has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))
-    return () if has_live_trainer else plan_release(snapshot, keeps_cache=True, keeps_place=keeps_place)
+    return () if has_live_trainer else released

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sweyard_operator.observe.pod_state import count_gpus, read_pod
 from sweyard_operator.plan.gpu_budget import count_usage, seconds_left, spent_hours
-from sweyard_operator.resources import JOBS, STATEFUL_SETS
+from sweyard_operator.resources import JOBS
 from sweyard_operator.slim import slim
 from sweyard_operator.testing.run_world import RunWorld
 
@@ -59,7 +59,7 @@ def test_a_spent_budget_ends_the_run_and_lets_the_trainer_save(world: RunWorld) 
     world.settle()
     assert world.condition("Failed")["reason"] == "GPUBudgetSpent"
     assert "maxGPUHours (8) are spent" in world.condition("Failed")["message"]
-    assert not world.names(JOBS) + world.names(STATEFUL_SETS)
+    assert not world.names(JOBS)
     assert world.pods["demo-trainer-0-0"]["metadata"]["deletionTimestamp"], "with the time of a checkpoint"
 
 

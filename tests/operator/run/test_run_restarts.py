@@ -155,7 +155,10 @@ def test_deadline_fails_the_run_and_stops_the_trainer(running: Make) -> None:
     world.settle()
     assert world.condition("Failed")["reason"] == "DeadlineExceeded"
     assert not world.names(JOBS)
-    assert not world.names(STATEFUL_SETS)
+    assert world.names(STATEFUL_SETS), "until the trainer has written its checkpoint and is gone"
+    world.bury_pods()
+    world.settle()
+    assert not world.names(STATEFUL_SETS) + world.names(DEPLOYMENTS) + world.names(ROLLOUT_POOLS)
 
 
 def test_success_at_the_deadline_is_a_success(running: Make) -> None:
