@@ -176,12 +176,25 @@ class Storage(Model):
 
 
 class Restart(Model):
-    """What happens when the trainer gang dies."""
+    """What happens when the trainer gang dies, or does nothing any more."""
 
     limit: Annotated[int, Field(ge=0, le=1_000)] = 5
     """Restarts from the last checkpoint before the run fails."""
     backoff_seconds: Annotated[int, Field(ge=0, le=3_600)] = 10
     """Wait before the first restart; doubles each time up to 10 minutes."""
+    stall_deadline_seconds: Annotated[int, Field(ge=0, le=86_400)] = 1_800
+    """A trainer reports at least every 30 s, however long a step takes. One that has not for so long while all its pods
+    run and the API server answers has stalled: it is told to end, and started again as if it had died. 0: it is left
+    alone."""
+
+    rules = (
+        Rule(
+            "stallDeadlineSeconds",
+            "is less than some reports can be late: set it to at least 120, or to 0 for never",
+            lambda restart: restart.stall_deadline_seconds == 0 or restart.stall_deadline_seconds >= 120,
+            "!has(self.stallDeadlineSeconds) || self.stallDeadlineSeconds == 0 || self.stallDeadlineSeconds >= 120",
+        ),
+    )
 
 
 class Wandb(Model):

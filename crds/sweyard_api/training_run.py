@@ -114,6 +114,8 @@ class TrainerStatus(Model):
     """Step after which checkpoint.bestBy was solved best; its checkpoint is kept."""
     updated_at: str = ""
     """RFC 3339 time of this report."""
+    report_every_seconds: Annotated[int, Field(ge=1)] | None = None
+    """It reports again within so long, also when there is no news; unset by one that promises nothing."""
     message: str = ""
     """A sentence for people."""
 
@@ -126,7 +128,7 @@ class FailedAttempt(Model):
     step: int | None = None
     """Optimizer steps that it had reported; unset if it ended before its first report."""
     reason: str
-    """In one word: OOMKilled, AcceleratorOutOfMemory, Evicted, Exited, ..."""
+    """In one word: OOMKilled, AcceleratorOutOfMemory, Evicted, Exited, Stalled, ..."""
     message: str
     """The pod that failed first, and the last lines of its log."""
 

@@ -112,6 +112,10 @@ class Host:
         """The oldest such process does nothing meanwhile."""
         return self._still(in_pods(pod_uids, command)[0])
 
+    def hang(self, pod_uids: Sequence[str], command: str) -> None:
+        """The oldest such process does nothing any more, whatever it is asked, until it is killed."""
+        os.kill(in_pods(pod_uids, command)[0], signal.SIGSTOP)
+
     @contextlib.contextmanager
     def _still(self, pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGSTOP)

@@ -53,6 +53,8 @@ class Fault:
     """Says in which namespace: the furnished one, unless it must be another."""
     failure: str | None = None
     """The reason that the last failed attempt must have, which shows that the fault has struck."""
+    failure_words: str = ""
+    """What is said of it."""
     ends_with: str | None = None
     """Words of a failure that is the right end, with the last checkpoint kept; None: the run succeeds."""
 
@@ -89,6 +91,10 @@ def while_it_trains(strike: Callable[[Installation, str], None]) -> Callable[[In
 def trainer_paused(installation: Installation, namespace: str) -> AbstractContextManager[None]:
     """It may be done within seconds."""
     return installation.host.paused(installation.uids(namespace, "trainer"), TRAINER)
+
+
+def hang_trainer(installation: Installation, namespace: str) -> None:
+    installation.host.hang(installation.uids(namespace, "trainer"), TRAINER)
 
 
 def exhaust_trainer(installation: Installation, namespace: str) -> None:
@@ -223,6 +229,17 @@ def deafen_operator(installation: Installation, namespace: str) -> None:
 FAULTS = {
     "operator": Fault(kill(*OPERATOR)),
     "trainer": Fault(kill(None, "trainer", TRAINER), max_restarts=1),
+    "trainer hangs": Fault(
+        hang_trainer,
+        max_restarts=1,
+        failure="Stalled",
+        failure_words="trainer ended with exit code 137: ",
+        spec={
+            "restart": {"backoffSeconds": 1, "stallDeadlineSeconds": 120},
+            # What hangs heeds no signal.
+            "trainer": {"podOverrides": {"terminationGracePeriodSeconds": 10}},
+        },
+    ),
     "rank 1": Fault(
         kill(None, "trainer", "python", pod="r-trainer-0-1"), max_restarts=1, spec={"trainer": {"replicas": 2}}
     ),
@@ -291,6 +308,7 @@ def test_a_run_ends_as_if_undisturbed_by(
     assert status["restarts"] <= fault.max_restarts, status
     if fault.failure is not None:
         assert status["lastFailure"]["reason"] == fault.failure
+        assert fault.failure_words in status["lastFailure"]["message"]
     claim = fault.spec.get("storage", {}).get("claimName", "r")
     if fault.ends_with is None:
         assert (status["phase"], status["step"]) == ("Succeeded", STEPS), status

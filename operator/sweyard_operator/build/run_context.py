@@ -22,6 +22,8 @@ LABEL_ATTEMPT = f"{GROUP}/attempt"
 """Attempt that a trainer Job and its pods belong to."""
 ANNOTATION_RESTARTS = f"{GROUP}/restarts"
 """On a trainer Job: restarts counted when it was started; with the status, the ledger of the restart budget."""
+ANNOTATION_STALLED = f"{GROUP}/stalled"
+"""On a trainer Job that is told to end since its trainer hangs: for how long."""
 
 
 class Development(Model):

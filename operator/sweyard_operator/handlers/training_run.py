@@ -13,6 +13,8 @@ from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.training_run import observe_training_run
 from sweyard_operator.plan.plan import Outcome, Plan, Refusal
 from sweyard_operator.plan.reasons import ConditionType
+from sweyard_operator.plan.silence import SilenceClock
+from sweyard_operator.plan.stall import hear_trainer
 from sweyard_operator.plan.training_run import plan_training_run
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -49,11 +51,13 @@ _API_SERVER_SECONDS = 60.0
 
 @dataclass
 class _Memory:
-    """Of one run: what the API server last said no to. Lost at a restart, and learned anew by trying."""
+    """Of one run: what the API server last said no to, and when the trainer was heard. Lost at a restart, and learned
+    anew."""
 
     uid: str
     taken: set[str] = field(default_factory=set)
     refusals: tuple[Refusal, ...] = ()
+    reports: SilenceClock = field(default_factory=SilenceClock)
 
 
 class TrainingRunController:
@@ -97,6 +101,8 @@ class TrainingRunController:
             refusals=memory.refusals,
             now=now,
         )
+        outages, clock = self._operator.cluster.contact.outages, self._operator.clock()
+        snapshot = replace(snapshot, silent_seconds=hear_trainer(memory.reports, snapshot, outages, clock))
         plan = plan_training_run(snapshot, await self._run_settings(), now)
         outcome = await self._operator.executor.execute(plan, run)
         _log_phase(key, run.get("status") or {}, plan.status or {})

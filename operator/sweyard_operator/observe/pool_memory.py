@@ -9,10 +9,10 @@ from sweyard_operator.observe.warm_starts import WarmStarts
 from sweyard_operator.plan.failures import find_end, refusal_failure
 from sweyard_operator.plan.fault_ledger import FaultLedger
 from sweyard_operator.plan.image_binding import found_no_place, was_late
-from sweyard_operator.plan.leases import LeaseClock
 from sweyard_operator.plan.plan import Refusal, RefusalReason
 from sweyard_operator.plan.pool_state import PoolPlan
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
+from sweyard_operator.plan.silence import SilenceClock
 from sweyard_operator.plan.start_breaker import StartBreaker
 
 _MAX_REFUSAL_HOLD_SECONDS = 10.0
@@ -26,7 +26,7 @@ class PoolMemory:
     failures: Counter[str]
     """Starts from the status that the last process wrote."""
     parsed: ParsedPods = field(default_factory=ParsedPods)
-    leases: LeaseClock = field(default_factory=LeaseClock)
+    leases: SilenceClock = field(default_factory=SilenceClock)
     fenced: set[str] = field(default_factory=set)
     """Holders whose Lease we deleted: their sandboxes may be reaped without another wait."""
     node_faults: FaultLedger[str] = field(default_factory=FaultLedger)

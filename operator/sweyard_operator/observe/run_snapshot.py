@@ -39,6 +39,8 @@ class RunSnapshot:
     """Of the nodes whose pods should be gone by now, those that do not report."""
     refusals: tuple[Refusal, ...] = ()
     """What the API server refused in the last pass."""
+    silent_seconds: float = 0.0
+    """For which the trainer has not reported though it could be heard."""
 
     @property
     def name(self) -> str:

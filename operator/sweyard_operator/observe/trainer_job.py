@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, LABEL_ATTEMPT
+from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, ANNOTATION_STALLED, LABEL_ATTEMPT
 from sweyard_operator.conditions import parse_time
 from sweyard_operator.resources import Manifest, annotations_of, labels_of, name_of
 
@@ -28,6 +28,8 @@ class TrainerJob:
     """The Job controller's words on its end."""
     is_suspended: bool
     """Somebody set spec.suspend, which the operator never does."""
+    stalled: str | None
+    """Why it was told to end, if its trainer hung."""
     num_live: int
     """Pods that the Job controller still counts as active or terminating."""
     warning: str | None
@@ -56,6 +58,7 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
         ended_at=parse_time(ended) if ended else None,
         message=str(verdict.get("message", "")),
         is_suspended=bool(job["spec"].get("suspend")),
+        stalled=annotations_of(job).get(ANNOTATION_STALLED),
         num_live=int(status.get("active") or 0) + int(status.get("terminating") or 0),
         warning=warning,
     )

@@ -20,10 +20,10 @@ def last_failure(
 ) -> FailedAttempt | None:
     """The failure of the newest Job that fails, or the one recorded where no pod is left that tells more.
 
-    A disruption is told as soon as it is seen: it ends the gang, and its pod may be gone when the Job has failed.
+    A disruption or a stall is told as soon as it is seen: its pods may be gone when the Job has failed.
     """
     recorded = read_failure(status)
-    failing = [job for job in jobs if job.is_failed or _disruption(job, pods, lost_nodes)]
+    failing = [job for job in jobs if job.is_failed or job.stalled or _disruption(job, pods, lost_nodes)]
     newest = max((job for job in failing if not job.is_complete), key=lambda job: job.attempt, default=None)
     if newest is None or (recorded is not None and recorded.attempt > newest.attempt):
         return recorded
@@ -39,6 +39,9 @@ def _describe(job: TrainerJob, own_pods: Sequence[PodState], disruption: str | N
     if disruption is not None:
         return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.DISRUPTED, message=disruption)
     first = first_to_fail(own_pods)
+    if job.stalled is not None:
+        last_words = f"; {first_cause(job, own_pods)}" if first is not None else ""
+        return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.STALLED, message=job.stalled + last_words)
     reason = first.trouble.reason if first is not None and first.trouble else Reason.EXITED
     return FailedAttempt(attempt=job.attempt, step=step, reason=reason, message=first_cause(job, own_pods))
 

@@ -9,7 +9,7 @@ from sweyard_operator.conditions import parse_time
 from sweyard_operator.resources import Manifest
 
 SILENCE = timedelta(minutes=15)
-"""A trainer reports every few seconds, also while it waits for rollouts."""
+"""A trainer reports every half a minute, whatever it does; that of an older version once a step takes no longer."""
 
 _COPIED = ("step", "totalSteps", "progressPercentage", "estimatedRemainingSeconds", "metrics", "lastCheckpoint")
 

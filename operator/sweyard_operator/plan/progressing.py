@@ -1,15 +1,16 @@
 """Progressing: whether the run goes forward, and the first thing in its way."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.plan import RefusalReason
 from sweyard_operator.plan.progress import silent_since
 from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
-from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
+from sweyard_operator.plan.restart_policy import Running, Waiting
+from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.stage import Stage
+from sweyard_operator.plan.stall import seconds_to_stall
 from sweyard_operator.resources import POD_GROUPS, WORKLOADS
 
 Obstacle = tuple[Reason, str]
@@ -33,20 +34,15 @@ _NOT_SERVED = {
 }
 
 
-def plan_progressing(
-    snapshot: RunSnapshot,
-    gang: Start | Running | Waiting | Ended,
-    stages: Sequence[Stage],
-    obstacle: Obstacle | None,
-    phase: str,
-    now: datetime,
-) -> Condition:
+def plan_progressing(work: RunPass, stages: Sequence[Stage], obstacle: Obstacle | None, phase: str) -> Condition:
     """The condition of an active run."""
-    obstacle = obstacle or _stage_obstacle(stages) or _silence(snapshot, gang, now)
+    obstacle = obstacle or _stage_obstacle(stages) or _silence(work)
     if obstacle is not None:
         return Condition(ConditionType.PROGRESSING, "False", *obstacle)
     trainer = stages[-1]
-    reason = Reason.RESTARTING if isinstance(gang, Waiting) else Reason.RUNNING if trainer.is_ready else Reason.STARTING
+    reason = (
+        Reason.RESTARTING if isinstance(work.gang, Waiting) else Reason.RUNNING if trainer.is_ready else Reason.STARTING
+    )
     waiting = next((stage.message for stage in stages if not stage.opens), trainer.message)
     return Condition(ConditionType.PROGRESSING, "True", reason, f"{phase}: {waiting}")
 
@@ -76,11 +72,16 @@ def _stage_obstacle(stages: Sequence[Stage]) -> Obstacle | None:
     return (troubled[0].reason, troubled[0].message) if troubled else None
 
 
-def _silence(snapshot: RunSnapshot, gang: Start | Running | Waiting | Ended, now: datetime) -> Obstacle | None:
-    if not isinstance(gang, Running):
+def _silence(work: RunPass) -> Obstacle | None:
+    if not isinstance(work.gang, Running):
         return None
-    last = silent_since(snapshot.run, gang.job.attempt, now)
+    job = work.gang.job
+    last = silent_since(work.snapshot.run, job.attempt, work.now)
     if last is None:
         return None
-    message = f"the trainer has not reported since {last:%H:%M:%S} UTC; see kubectl logs job/{gang.job.name}"
-    return Reason.NO_REPORT, message
+    deadline = work.run.config.restart.stall_deadline_seconds
+    then = f"; after restart.stallDeadlineSeconds ({deadline}) it is started again" if seconds_to_stall(work) else ""
+    return (
+        Reason.NO_REPORT,
+        f"the trainer has not reported since {last:%H:%M:%S} UTC; see kubectl logs job/{job.name}{then}",
+    )

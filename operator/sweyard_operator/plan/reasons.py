@@ -83,6 +83,7 @@ class Reason(StrEnum):
     JOB_SUSPENDED = "JobSuspended"
     STARTUP_DEADLINE = "StartupDeadline"
     NO_REPORT = "NoReport"
+    STALLED = "Stalled"
 
     # The end.
     USER_ERROR = "UserError"

@@ -101,9 +101,11 @@ def decide_gang(
         return Ended(False, Reason.USER_ERROR, fault)
     if newest.is_deleting:
         return Waiting(Reason.TERMINATING, f"Job {newest.name} is being deleted")
-    if not newest.is_failed:
-        return Running(newest)
-    return _decide_restart(newest, pods, ledger, restart, failures, now)
+    if newest.is_failed:
+        return _decide_restart(newest, pods, ledger, restart, failures, now)
+    if newest.stalled is not None:
+        return Waiting(Reason.STALLED, f"Job {newest.name} ends: {newest.stalled}")
+    return Running(newest)
 
 
 def _decide_restart(

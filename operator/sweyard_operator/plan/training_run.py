@@ -54,6 +54,7 @@ from sweyard_operator.plan.run_status import (
     unfinished_conditions,
 )
 from sweyard_operator.plan.stages import plan_images, plan_sandboxes
+from sweyard_operator.plan.stall import end_stalled, seconds_to_stall
 from sweyard_operator.plan.suspend import plan_suspended
 from sweyard_operator.plan.trainer import plan_trainer
 from sweyard_operator.plan.unplaced import (
@@ -138,7 +139,7 @@ def _plan_active(work: RunPass) -> Plan:
     phase = active_phase(snapshot, work.gang, trainer, stages)
     conditions = [
         *(stage.condition() for stage in (*stages, trainer)),
-        plan_progressing(snapshot, work.gang, [*stages, trainer], obstacle, phase, now),
+        plan_progressing(work, [*stages, trainer], obstacle, phase),
         *unfinished_conditions(),
         not_suspended(),
         *admitted_conditions(snapshot),
@@ -156,7 +157,7 @@ def _plan_active(work: RunPass) -> Plan:
     )
     return Plan(
         delete=plan_forgetting(snapshot),
-        patch=(*tell_pods_ready(work, is_ready=trainer.is_ready), *scale_engines(work)),
+        patch=(*tell_pods_ready(work, is_ready=trainer.is_ready), *scale_engines(work), *end_stalled(work)),
         apply=foundation.apply,
         create=(
             *foundation.create,
@@ -193,8 +194,9 @@ def _start_events(work: RunPass) -> tuple[Event, ...]:
 def _requeue_after_seconds(work: RunPass, *, is_steady: bool) -> float | None:
     moments = [deadline(work.snapshot, work.run.config.active_deadline_seconds)]
     spent_in = seconds_left(find_usage(work.snapshot, work.now), work.run.config.max_gpu_hours, work.now)
-    if spent_in is not None:
-        moments.append(work.now + timedelta(seconds=spent_in))
+    for seconds in (spent_in, seconds_to_stall(work)):
+        if seconds is not None:
+            moments.append(work.now + timedelta(seconds=seconds))
     if isinstance(work.gang, Waiting):
         moments.append(work.gang.until)
     if not is_steady or queue_name(work.snapshot) is not None:

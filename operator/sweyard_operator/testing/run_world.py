@@ -5,6 +5,7 @@ Deterministic: time stands still unless told to pass, and nothing happens that n
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +25,8 @@ from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
 from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
+from sweyard_operator.plan.silence import SilenceClock
+from sweyard_operator.plan.stall import hear_trainer
 from sweyard_operator.plan.training_run import plan_training_run
 from sweyard_operator.resources import (
     DEPLOYMENTS,
@@ -45,12 +48,14 @@ from sweyard_operator.testing.patches import json_patch
 
 Object = dict[str, Any]
 
+_BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+
 
 class RunWorld:
     """The run is called `demo`, in namespace `lab`."""
 
     def __init__(self, spec: Mapping[str, Any], settings: RunSettings) -> None:
-        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+        self.now = _BEGIN
         self.settings = settings
         self.run: Object = {
             "apiVersion": API_VERSION,
@@ -68,6 +73,9 @@ class RunWorld:
         self.lost_nodes: set[str] = set()
         self.refusals: tuple[Refusal, ...] = ()
         self.is_run_deleted = False
+        self.outages = 0
+        """Times that the operator lost contact."""
+        self._silence = SilenceClock()
         self._num_objects = 0
 
     # The operator.
@@ -75,7 +83,7 @@ class RunWorld:
     def snapshot(self) -> RunSnapshot:
         """What an operator would see now."""
         jobs = [item for (resource, _), item in self.objects.items() if resource == JOBS]
-        return RunSnapshot(
+        snapshot = RunSnapshot(
             run=copy.deepcopy(self.run),
             children={key: item for key, item in self.objects.items() if key[0] != JOBS or not self._is_ours(item)},
             jobs=tuple(read_job(job, self.warnings.get(job["metadata"]["uid"])) for job in jobs if self._is_ours(job)),
@@ -88,6 +96,12 @@ class RunWorld:
             lost_nodes=frozenset(self.lost_nodes),
             refusals=self.refusals,
         )
+        seconds = (self.now - _BEGIN).total_seconds()
+        return replace(snapshot, silent_seconds=hear_trainer(self._silence, snapshot, self.outages, seconds))
+
+    def restart_operator(self) -> None:
+        """Another process, which remembers nothing."""
+        self._silence = SilenceClock()
 
     def plan(self) -> Plan:
         """What an operator would do now."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sweyard_operator.plan.demand import count_demand, merge_demand
 from sweyard_operator.plan.failures import find_failure
 from sweyard_operator.plan.fault_ledger import FaultLedger
-from sweyard_operator.plan.leases import LeaseClock
 from sweyard_operator.plan.sandbox import Failure, SandboxPod
+from sweyard_operator.plan.silence import SilenceClock
 from sweyard_operator.plan.slots import choose_slots, parse_slot, pod_name
 from sweyard_operator.plan.supply import Supply, compare_supply
 
@@ -182,7 +182,7 @@ def test_tries_of_one_round_count_as_one() -> None:
 
 
 def test_a_lease_is_silent_only_while_it_was_heard_unchanged() -> None:
-    clock = LeaseClock()
+    clock = SilenceClock()
     clock.hear("h", "1", 0.0)
     clock.hear("h", "1", 50.0)
     assert clock.silent_seconds("h", 59.0) == 59.0
@@ -193,7 +193,7 @@ def test_a_lease_is_silent_only_while_it_was_heard_unchanged() -> None:
 
 
 def test_an_outage_starts_every_count_anew() -> None:
-    clock = LeaseClock()
+    clock = SilenceClock()
     clock.hear("h", "1", 0.0)
     clock.hear_outages(0, 50.0)
     assert clock.silent_seconds("h", 50.0) == 50.0

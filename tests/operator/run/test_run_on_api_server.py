@@ -12,6 +12,8 @@ from tests.operator.run.lab import LEFTOVERS, RUNNING, Json, Lab, ended
 from sweyard_api.constants import FIELD_MANAGER_TRAINER
 from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.observe.trainer_job import read_job
+from sweyard_operator.plan.stall import end_job
 
 pytestmark = pytest.mark.apiserver
 
@@ -99,6 +101,22 @@ def test_run_reaches_its_end_though_operator_and_trainer_die(lab: Lab) -> None:
     }
     lab.kubectl("delete", "tr", "demo")
     lab.until("nothing is left", lambda: not lab.names(f"{LEFTOVERS},rolloutpools,imagecaches,leases"))
+
+
+def test_a_job_whose_trainer_hangs_ends_and_is_followed_by_the_next(lab: Lab) -> None:
+    lab.make_dataset()
+    lab.apply_run(mode="sft", sft={"datasets": ["/data/chats.jsonl"]}, restart={"backoffSeconds": 0})
+    lab.become(lab.trainer_pod(0), RUNNING)
+    lab.until("it runs", lambda: lab.phase() == "Running")
+    patch = end_job(lab.namespace, read_job(lab.get("job", "demo-trainer-0")), "it did not report for long")
+    lab.kubectl("patch", "job", patch.name, "--type=json", "-p", json.dumps(patch.operations))
+    lab.become(lab.trainer_pod(1), RUNNING)
+    lab.until("the second attempt runs", lambda: lab.phase() == "Running")
+    status = lab.get("tr", "demo")["status"]
+    assert (status["restarts"], status["attempts"]) == (1, 2)
+    failure = {"attempt": 0, "reason": "Stalled", "message": "it did not report for long"}
+    assert status["lastFailure"] == failure
+    assert not lab.names("pods", "sweyard.dev/attempt=0")
 
 
 def test_supervised_run_holds_a_trainer_and_nothing_else(lab: Lab) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,6 +108,28 @@ async def test_an_api_server_never_fails_the_run_and_is_waited_for_with_the_last
     await reporter.flush()
     assert [report["step"] for report in sink.reports] == steps
     assert clock == [seconds]
+
+
+async def test_who_has_no_news_reports_all_the_same_and_promises_to_until_the_last(tmp_path: Path) -> None:
+    sink, seconds = RecordingSink(), itertools.count(step=60)
+    reporter = ProgressReporter(
+        tmp_path, TrainerStatus(), sink=sink, monotonic=lambda: next(seconds), report_every_seconds=0.01
+    )
+    reporter.update(step=7)
+    while len(sink.reports) < 3:
+        await asyncio.sleep(0.01)
+    await reporter.flush()
+    assert {(report["step"], report["reportEverySeconds"]) for report in sink.reports} == {(7, 1)}
+    told = len(sink.reports)
+    await asyncio.sleep(0.05)
+    assert len(sink.reports) == told
+
+
+async def test_without_a_cluster_nothing_is_promised(tmp_path: Path) -> None:
+    reporter = ProgressReporter(tmp_path, TrainerStatus(), monotonic=lambda: 0.0)
+    reporter.update(step=7)
+    await reporter.flush()
+    assert "report_every_seconds" not in reporter.report.model_dump(exclude_none=True)
 
 
 async def test_the_share_done_never_goes_back(tmp_path: Path) -> None:

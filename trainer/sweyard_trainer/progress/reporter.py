@@ -1,7 +1,12 @@
-"""ProgressReporter: progress.json on the volume and, on a cluster, status.trainer. Never fails the run."""
+"""ProgressReporter: progress.json on the volume and, on a cluster, status.trainer. Never fails the run.
+
+From its first report on it reports to the cluster again and again, until the last: by its silence the operator knows a
+process that hangs. It does so in the event loop, which a step that computes in a thread or elsewhere does not hold up.
+"""
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 FILE_INTERVAL_SECONDS = 0.5
 STATUS_INTERVAL_SECONDS = 10.0
+REPORT_EVERY_SECONDS = 30
+"""Without news."""
 LAST_SECONDS = 90.0
 """For the last report, which no later one makes good."""
 LAST_RETRY_SECONDS = 3.0
@@ -38,9 +45,12 @@ class ProgressReporter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        report_every_seconds: float = REPORT_EVERY_SECONDS,
     ) -> None:
         self._path = storage / "progress.json"
-        self._report = initial
+        self._report_every_seconds = report_every_seconds
+        promise = None if sink is None else math.ceil(report_every_seconds)
+        self._report = initial.model_copy(update={"report_every_seconds": promise})
         self._sink = sink
         self._now = now
         self._monotonic = monotonic
@@ -48,6 +58,7 @@ class ProgressReporter:
         self._file_written_at = float("-inf")
         self._status_written_at = float("-inf")
         self._publishing: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @property
     def report(self) -> TrainerStatus:
@@ -63,18 +74,26 @@ class ProgressReporter:
         )
         if self._monotonic() - self._file_written_at >= FILE_INTERVAL_SECONDS:
             self._write_file()
-        if self._sink is not None and self._publishing is None:
-            self._publishing = asyncio.get_running_loop().create_task(self._publish_later())
+        if self._sink is None:
+            return
+        self._publishing = self._publishing or asyncio.create_task(self._publish_later())
+        self._renewing = self._renewing or asyncio.create_task(self._renew())
 
     async def flush(self) -> None:
         """Write the last report everywhere; a server that is away is waited for."""
         self._write_file()
-        if self._publishing is not None:
-            self._publishing.cancel()
-            await asyncio.gather(self._publishing, return_exceptions=True)
+        tasks = [task for task in (self._renewing, self._publishing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         give_up_at = self._monotonic() + LAST_SECONDS
         while not await self._publish() and self._monotonic() < give_up_at:
             await self._sleep(LAST_RETRY_SECONDS)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._report_every_seconds)
+            self.update()
 
     def _write_file(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
