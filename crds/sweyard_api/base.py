@@ -187,6 +187,10 @@ Labels = Annotated[dict[str, Annotated[str, Field(max_length=63, pattern=LABEL_V
 """Labels and their values."""
 
 
+Annotations = Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(max_length=32)]
+"""Annotations and their values."""
+
+
 class ResourceRequirements(Model):
     """Requests and limits of one container, as in core/v1."""
 

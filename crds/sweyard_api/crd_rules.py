@@ -10,6 +10,8 @@ LIVE_FIELDS = (
     *("activeDeadlineSeconds", "placementDeadlineSeconds", "ttlSecondsAfterFinished"),
 )
 """May change at any time. Everything else is stored with the run when it begins."""
+QUEUE_FIELDS = ("queueName", "workloadPriorityClassName")
+"""May change while the run is suspended, when it has no place in any queue."""
 
 _UNCHANGED = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"
 
@@ -61,14 +63,18 @@ def _at(spec: Any, path: tuple[str, ...]) -> Any:
 
 
 def transition_rules(spec: Schema) -> list[dict[str, str]]:
-    """Fields of a run cannot change once it exists, save LIVE_FIELDS, and queueName while the run is suspended."""
+    """Fields of a run cannot change once it exists, save LIVE_FIELDS, and some while the run is suspended."""
     rules = [
         _unchanged_rule(name, f"{name} cannot change once the run exists: create another run with the new value")
         for name in spec["properties"]
-        if name not in (*LIVE_FIELDS, "queueName")
+        if name not in (*LIVE_FIELDS, *QUEUE_FIELDS)
     ]
-    queue = _unchanged_rule("queueName", "queueName can change only while suspend is true")
-    return [*rules, queue | {"rule": f"(has(self.suspend) && self.suspend) || ({queue['rule']})"}]
+    return [*rules, *map(_unchanged_unless_suspended, QUEUE_FIELDS)]
+
+
+def _unchanged_unless_suspended(name: str) -> dict[str, str]:
+    unchanged = _unchanged_rule(name, f"{name} can change only while suspend is true")
+    return unchanged | {"rule": f"(has(self.suspend) && self.suspend) || ({unchanged['rule']})"}
 
 
 def _unchanged_rule(name: str, message: str) -> dict[str, str]:
@@ -79,7 +85,7 @@ def tell_what_may_change(spec: Schema) -> Schema:
     """State each top-level field's transition rule in its description."""
     for name, field in spec["properties"].items():
         may = "May change at any time." if name in LIVE_FIELDS else "Cannot change once the run exists."
-        if name == "queueName":
+        if name in QUEUE_FIELDS:
             may = "May change while suspended."
         field["description"] = f"{field['description']} {may}"
     return spec

@@ -1,10 +1,12 @@
 """RolloutPool: up to `replicas` sandboxes, some of them warm, claimed by holders with a Lease."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sweyard_api.base import Cidr, DnsName, DottedName, ImageName, Labels, Model, ResourceRequirements
+from sweyard_api.base import Annotations, Cidr, DnsName, DottedName, ImageName, Labels, Model, ResourceRequirements
+from sweyard_api.constants import GROUP
 from sweyard_api.kubernetes_types import Conditions, PodOverrides, Toleration
 from sweyard_api.rule import Rule
 
@@ -27,6 +29,18 @@ class SandboxNetwork(Model):
     """Further destinations, as CIDR blocks. Empty keeps sandboxes offline, as grading assumes."""
 
 
+_OWN = f"{GROUP}/"
+_RESERVED = f"has a key that begins with {_OWN}, as the operator's own do: take another prefix"
+
+
+def _has_own(metadata: Mapping[str, str]) -> bool:
+    return any(key.startswith(_OWN) for key in metadata)
+
+
+def _no_own_key(field: str) -> str:
+    return f"!has(self.{field}) || self.{field}.all(key, !key.startsWith('{_OWN}'))"
+
+
 class SandboxTemplate(Model):
     """How a sandbox pod differs from the safe default."""
 
@@ -45,8 +59,17 @@ class SandboxTemplate(Model):
     """Taints that sandboxes tolerate, as in core/v1."""
     priority_class_name: DottedName | None = None
     """PriorityClass of the pods."""
+    labels: Labels = {}
+    """Labels of the pods, beside the operator's."""
+    annotations: Annotations = {}
+    """Annotations of the pods, beside the operator's."""
     pod_overrides: PodOverrides | None = None
     """A partial PodSpec merged over the default one (strategic merge by container name), for what no field covers."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("labels", _RESERVED, lambda template: not _has_own(template.labels), _no_own_key("labels")),
+        Rule("annotations", _RESERVED, lambda template: not _has_own(template.annotations), _no_own_key("annotations")),
+    )
 
 
 AFFINITY_NEEDS_CACHE = Rule(

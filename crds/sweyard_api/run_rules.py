@@ -245,6 +245,12 @@ RUN_RULES = (
         "self.?rollout.?maxStaleness.orValue(0) == 0 || self.?inference.?placement.orValue('separate') != 'colocated'",
     ),
     Rule(
+        "workloadPriorityClassName",
+        "is a priority in a queue: name that in queueName, or remove this",
+        lambda spec: spec.workload_priority_class_name is None or spec.queue_name is not None,
+        "!has(self.workloadPriorityClassName) || has(self.queueName)",
+    ),
+    Rule(
         "sandboxes.runtime",
         "must be kubernetes when sandboxes.poolRef is set: remove one of the two",
         lambda spec: spec.sandboxes.pool_ref is None or spec.sandboxes.runtime in (None, "kubernetes"),

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sweyard_api.algorithm import Algorithm, Optimizer, Warmup
-from sweyard_api.base import MAX_SECONDS, MAX_STEPS, DnsName, Model, Seed
+from sweyard_api.base import MAX_SECONDS, MAX_STEPS, DnsName, DottedName, Model, Seed
 from sweyard_api.inference import Inference
 from sweyard_api.infrastructure import Checkpoint, Images, Logging, Restart, Sandboxes, Storage, Trainer
 from sweyard_api.kubernetes_types import Conditions
@@ -76,6 +76,9 @@ class TrainingRunSpec(Model):
     """A finished run is deleted, with all that belongs to it, after this long."""
     queue_name: DnsName | None = None
     """Kueue queue: the run starts suspended and waits to be admitted."""
+    workload_priority_class_name: DottedName | None = None
+    """Kueue's WorkloadPriorityClass of the run: its place in the queue, and who gives way to whom. Default: the
+    priority of trainer.priorityClassName, which also counts on the nodes."""
 
     rules: ClassVar[tuple[Rule, ...]] = RUN_RULES
 

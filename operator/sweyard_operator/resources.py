@@ -46,6 +46,9 @@ POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisrup
 ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 WORKLOADS = Resource("kueue.x-k8s.io/v1beta2", "Workload", "workloads")
 RESOURCE_FLAVORS = Resource("kueue.x-k8s.io/v1beta2", "ResourceFlavor", "resourceflavors", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES = Resource(
+    "kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
 POD_GROUPS = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 TRAINING_RUNS = Resource(API_VERSION, "TrainingRun", "trainingruns")
@@ -55,7 +58,8 @@ IMAGE_CACHES = Resource(API_VERSION, "ImageCache", "imagecaches")
 ALL = (
     *(PODS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, PERSISTENT_VOLUME_CLAIMS, EVENTS, NODES, LEASES, JOBS),
     *(DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NETWORK_POLICIES, ROLE_BINDINGS),
-    *(POD_DISRUPTION_BUDGETS, WORKLOADS, RESOURCE_FLAVORS, PRIORITY_CLASSES, POD_GROUPS, ENDPOINT_SLICES),
+    *(POD_DISRUPTION_BUDGETS, WORKLOADS, RESOURCE_FLAVORS, POD_GROUPS, ENDPOINT_SLICES),
+    *(PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES),
     *(TRAINING_RUNS, ROLLOUT_POOLS, IMAGE_CACHES),
 )
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}

@@ -136,6 +136,11 @@ def test_a_run_is_stored_as_it_was_written(dry_run: DryRun) -> None:
         ({"ttlSecondsAfterFinished": 60}, None),
         ({"suspend": True, "queueName": "team"}, None),
         ({"queueName": "team"}, "queueName can change only while suspend is true"),
+        ({"suspend": True, "queueName": "team", "workloadPriorityClassName": "high"}, None),
+        (
+            {"queueName": "team", "workloadPriorityClassName": "high"},
+            "workloadPriorityClassName can change only while suspend is true",
+        ),
         ({"steps": 5}, "steps cannot change once the run exists"),
         ({"preset": "grpo", "model": {"name": "a/b"}}, "preset cannot change once the run exists"),
         ({"rollout": {"groupSize": 2}}, "rollout cannot change once the run exists"),

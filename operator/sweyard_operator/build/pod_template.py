@@ -53,18 +53,22 @@ def build_pod_template(run: RunContext, settings: RunSettings, shape: PodShape) 
     }
     if shape.prepares_model:
         spec["initContainers"] = [_build_prepare(run, settings, shape)]
+    choice = run.choice(shape.component)
+    metadata: dict[str, Any] = {"labels": {**choice.labels, **component_labels(run, shape.component), **shape.labels}}
+    if choice.annotations:
+        metadata["annotations"] = dict(choice.annotations)
     return {
-        "metadata": {"labels": {**component_labels(run, shape.component), **shape.labels}},
+        "metadata": metadata,
         "spec": merge_pod_spec(spec, shape.options.pod_overrides or {}),
     }
 
 
 def _build_placement(run: RunContext, shape: PodShape) -> dict[str, Any]:
-    options, choice = shape.options, run.node_choices.get(shape.component)
+    options, choice = shape.options, run.choice(shape.component)
     chosen = {
         "serviceAccountName": shape.service_account,
-        "nodeSelector": {**options.node_selector, **(choice.node_selector if choice else {})},
-        "tolerations": [*options.tolerations, *(choice.tolerations if choice else ())],
+        "nodeSelector": {**options.node_selector, **choice.node_selector},
+        "tolerations": [*options.tolerations, *choice.tolerations],
         "priorityClassName": options.priority_class_name,
         "affinity": build_affinity(run, shape.component, options),
     }

@@ -20,7 +20,9 @@ def build_rollout_pool(run: RunContext) -> Manifest | None:
     cache = cache_name(run)
     if cache is not None:
         spec.setdefault("imageCacheRef", cache)
-    if (choice := run.node_choices.get(COMPONENT_SANDBOX)) is not None:
-        template["nodeSelector"] = {**template.get("nodeSelector", {}), **choice.node_selector}
-        template["tolerations"] = [*template.get("tolerations", ()), *choice.tolerations]
+    choice = run.choice(COMPONENT_SANDBOX)
+    template["nodeSelector"] |= choice.node_selector
+    template["tolerations"] += choice.tolerations
+    template["labels"] |= choice.labels
+    template["annotations"] |= choice.annotations
     return {"apiVersion": API_VERSION, "kind": "RolloutPool", "metadata": owned_metadata(run, run.name), "spec": spec}

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from sweyard_api.base import Model
 from sweyard_api.constants import API_VERSION, GROUP, LABEL_COMPONENT, LABEL_RUN
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_operator.plan.admission import NodeChoice
+from sweyard_operator.plan.pod_set_choices import PodSetChoice
 
 COMPONENT_TRAINER = "trainer"
 COMPONENT_ENGINE = "engine"
@@ -74,8 +74,12 @@ class RunContext:
     namespace: str
     uid: str
     config: TrainingRunSpec
-    node_choices: Mapping[str, NodeChoice] = field(default_factory=dict)
-    """By component: the nodes that the quota of an admitted run lies on."""
+    choices: Mapping[str, PodSetChoice] = field(default_factory=dict)
+    """By component, of an admitted run: what its admission gives the pods."""
+
+    def choice(self, component: str) -> PodSetChoice:
+        """What the admission gives the pods of one component; nothing where there is none."""
+        return self.choices.get(component, PodSetChoice())
 
     @property
     def pool(self) -> str:

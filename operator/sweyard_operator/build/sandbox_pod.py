@@ -79,8 +79,9 @@ def build_sandbox_pod(
         "metadata": {
             "name": pod_name(name_of(owner), slot),
             "namespace": namespace_of(owner),
-            "labels": labels,
+            "labels": {**spec.template.labels, **labels},
             "annotations": {
+                **spec.template.annotations,
                 ANNOTATION_HOLDER: "",
                 ANNOTATION_IMAGE: image,
                 ANNOTATION_TEMPLATE_HASH: template or template_hash(spec),
@@ -103,7 +104,9 @@ def build_sandbox_template(spec: RolloutPoolSpec, image: str) -> dict[str, Any]:
 
 def template_hash(spec: RolloutPoolSpec) -> str:
     """Changes when free sandboxes must be made anew: with anything in their pods but the image."""
-    parts = [_build_pod_spec(spec, ""), spec.max_per_node]
+    parts: list[Any] = [_build_pod_spec(spec, ""), spec.max_per_node]
+    if spec.template.labels or spec.template.annotations:
+        parts += [spec.template.labels, spec.template.annotations]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

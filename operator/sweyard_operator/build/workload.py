@@ -19,16 +19,17 @@ from sweyard_operator.build.run_context import (
 )
 from sweyard_operator.build.sandbox_pod import build_sandbox_template
 from sweyard_operator.build.trainer_job import build_trainer_job
+from sweyard_operator.plan.queue_priority import QueuePriority
 from sweyard_operator.resources import WORKLOADS, Manifest
 
 
-def build_workload(run: RunContext, settings: RunSettings, queue: str, priority: int | None) -> Manifest:
-    """The Workload of the whole run; `priority` is the number behind trainer.priorityClassName, where that is set."""
+def build_workload(run: RunContext, settings: RunSettings, queue: str, priority: QueuePriority | None) -> Manifest:
+    """The Workload of the whole run."""
     spec: dict[str, Any] = {"queueName": queue, "podSets": build_pod_sets(run, settings)}
     if priority is not None:
-        named = run.config.trainer.priority_class_name
-        reference = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": named}
-        spec |= {"priority": priority, "priorityClassRef": reference}
+        group, kind = priority.resource.api_version.partition("/")[0], priority.resource.kind
+        reference = {"group": group, "kind": kind, "name": priority.name}
+        spec |= {"priority": priority.value, "priorityClassRef": reference}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,

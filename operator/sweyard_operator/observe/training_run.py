@@ -91,8 +91,7 @@ async def observe_training_run(
     overdue = [pod.node for pod in states if pod.is_live and pod.node and pod.due_at is not None and pod.due_at < now]
     queued = QueuedWorkload()
     if spec.get("queueName") is not None:
-        priority_class = (spec.get("trainer") or {}).get("priorityClassName")
-        queued = await observe_workload(cluster, namespace, name, priority_class=priority_class)
+        queued = await observe_workload(cluster, namespace, name, spec)
         if queued.workload is not None:
             children[WORKLOADS, name] = queued.workload
     if (spec.get("trainer") or {}).get("podGroup"):

@@ -1,4 +1,4 @@
-"""What a Workload's status says: whether Kueue has admitted it, on which nodes, or has taken its place away again."""
+"""What a Workload's status says: whether Kueue has admitted it, what it waits for, or that its place was taken away."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,18 +7,11 @@ from typing import Any
 
 from sweyard_operator.conditions import rfc3339
 from sweyard_operator.plan.plan import Patch
+from sweyard_operator.plan.queue_priority import QueuePriority
 from sweyard_operator.resources import WORKLOADS, Manifest, name_of, namespace_of
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 """Evictions after which the place in the queue is taken up at once; after others Kueue decides when."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeChoice:
-    """Nodes that the quota of a pod set lies on."""
-
-    node_selector: Mapping[str, str]
-    tolerations: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,8 +22,8 @@ class QueuedWorkload:
     """Whoever owns it; None while there is none."""
     flavors: Mapping[str, Manifest] = field(default_factory=dict)
     """ResourceFlavors that its admission names."""
-    priority: int | None = None
-    """Value of the PriorityClass that the trainer names."""
+    priority: QueuePriority | None = None
+    """What a Workload that is yet to be made is to have."""
 
 
 def is_admitted(workload: Manifest | None) -> bool:
@@ -52,37 +45,19 @@ def holds_quota(workload: Manifest) -> bool:
     return condition(workload, "QuotaReserved").get("status") == "True"
 
 
+def unready_checks(workload: Manifest) -> list[str]:
+    """AdmissionChecks that keep it from being admitted, in their controllers' words."""
+    return [
+        ": ".join(filter(None, (f"AdmissionCheck {check['name']} is {check['state']}", check.get("message"))))
+        for check in (workload.get("status") or {}).get("admissionChecks") or ()
+        if check["state"] != "Ready"
+    ]
+
+
 def condition(workload: Manifest, kind: str) -> Mapping[str, Any]:
     """One condition, empty if there is none."""
     entries = (workload.get("status") or {}).get("conditions") or ()
     return next((entry for entry in entries if entry["type"] == kind), {})
-
-
-def flavor_names(workload: Manifest | None) -> set[str]:
-    """ResourceFlavors that the admission gives."""
-    return {name for assignment in _assignments(workload) for name in (assignment.get("flavors") or {}).values()}
-
-
-def node_choices(workload: Manifest | None, flavors: Mapping[str, Manifest]) -> dict[str, NodeChoice]:
-    """By pod set: the labels and tolerations of its flavors."""
-    chosen = {}
-    for assignment in _assignments(workload):
-        specs = [
-            flavors[name].get("spec") or {} for name in (assignment.get("flavors") or {}).values() if name in flavors
-        ]
-        selector = {key: value for spec in specs for key, value in (spec.get("nodeLabels") or {}).items()}
-        tolerations: list[Mapping[str, Any]] = []
-        for toleration in (one for spec in specs for one in spec.get("tolerations") or ()):
-            if toleration not in tolerations:
-                tolerations.append(toleration)
-        chosen[str(assignment["name"])] = NodeChoice(selector, tolerations)
-    return chosen
-
-
-def _assignments(workload: Manifest | None) -> Sequence[Mapping[str, Any]]:
-    admission = ((workload or {}).get("status") or {}).get("admission") or {}
-    assignments: Sequence[Mapping[str, Any]] = admission.get("podSetAssignments") or ()
-    return assignments
 
 
 def plan_giving_back(workload: Manifest, now: datetime) -> Patch:
@@ -106,12 +81,17 @@ def plan_giving_back(workload: Manifest, now: datetime) -> Patch:
     return _patch(workload, operations)
 
 
-def plan_pods_ready(workload: Manifest, now: datetime) -> Patch | None:
-    """Tell a Kueue that waits for it (waitForPodsReady) that all pods run; None if it knows."""
-    if condition(workload, "PodsReady").get("status") == "True":
+def plan_pods_ready(workload: Manifest, now: datetime, *, is_ready: bool) -> Patch | None:
+    """Tell a Kueue that waits for it (waitForPodsReady) that all pods run, or do not any more; None if it knows."""
+    told = condition(workload, "PodsReady")
+    if is_ready == (told.get("status") == "True"):
         return None
-    ready = _entry("PodsReady", "True", "Started", "All pods reached readiness", workload, now)
-    return _patch(workload, _replace_conditions(workload, [ready]))
+    if is_ready:
+        reason = "Recovered" if told.get("reason") == "WaitForRecovery" else "Started"
+        said = _entry("PodsReady", "True", reason, "All pods reached readiness", workload, now)
+    else:
+        said = _entry("PodsReady", "False", "WaitForRecovery", "the trainer is started again", workload, now)
+    return _patch(workload, _replace_conditions(workload, [said]))
 
 
 def _patch(workload: Manifest, operations: Sequence[dict[str, Any]]) -> Patch:

@@ -40,7 +40,7 @@ def _describe(job: TrainerJob, own_pods: Sequence[PodState], disruption: str | N
         return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.DISRUPTED, message=disruption)
     first = first_to_fail(own_pods)
     if job.stalled is not None:
-        last_words = f"; {first_cause(job, own_pods)}" if first is not None else ""
+        last_words = f"; {first_cause(job, own_pods)}" if first is not None and first.ended_at else ""
         return FailedAttempt(attempt=job.attempt, step=step, reason=Reason.STALLED, message=job.stalled + last_words)
     reason = first.trouble.reason if first is not None and first.trouble else Reason.EXITED
     return FailedAttempt(attempt=job.attempt, step=step, reason=reason, message=first_cause(job, own_pods))

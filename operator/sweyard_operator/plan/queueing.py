@@ -15,6 +15,7 @@ from sweyard_operator.plan.admission import (
     is_evicted,
     plan_giving_back,
     plan_pods_ready,
+    unready_checks,
 )
 from sweyard_operator.plan.letting_go import plan_letting_go
 from sweyard_operator.plan.plan import Patch, Plan
@@ -48,21 +49,35 @@ def plan_queued(work: RunPass) -> Plan | None:
     if workload is not None and is_evicted(workload) and holds_quota(workload):
         back = plan_giving_back(workload, work.now)
         return _waiting(work, Plan(patch=(back,)), f"gives back its quota{why}")
-    manifest = build_workload(work.run, work.settings, queue, work.snapshot.queued.priority)
-    # With a data set that does not exist it would be admitted, and hold its quota for nothing.
-    wanted = plan_children(work.snapshot, [] if work.snapshot.missing_datasets() else [manifest])
-    obstacle = find_obstacle(work.snapshot, wanted.conflicts)
+    # With a data set or a class that does not exist it would be admitted, and hold its quota for nothing.
+    is_possible = not work.snapshot.missing_datasets() and _missing_class(work.snapshot) is None
+    manifests = [build_workload(work.run, work.settings, queue, work.snapshot.queued.priority)] if is_possible else []
+    wanted = plan_children(work.snapshot, manifests)
+    obstacle = find_obstacle(work.snapshot, wanted.conflicts) or _missing_class(work.snapshot)
     return _waiting(work, Plan(create=wanted.create), f"waits in LocalQueue {queue}{why}", obstacle)
 
 
+def _missing_class(snapshot: RunSnapshot) -> Obstacle | None:
+    priority = snapshot.queued.priority
+    if priority is None or priority.value is not None:
+        return None
+    return Reason.PRIORITY_CLASS_MISSING, priority.missing
+
+
 def _why(workload: Manifest | None) -> str:
-    """In Kueue's own words, where it has said anything."""
+    """In the words of Kueue and its admission checks, where they have said anything."""
     if workload is None:
         return ""
     evicted, reserved = condition(workload, "Evicted"), condition(workload, "QuotaReserved")
-    said = evicted if evicted.get("status") == "True" and holds_quota(workload) else reserved
-    words = str(said.get("message", "")).rstrip(".")
-    return f" ({said.get('reason')}): {words}" if words else ""
+    is_going = evicted.get("status") == "True" and holds_quota(workload)
+    said = evicted if is_going else reserved
+    words = [str(said.get("message", "")).rstrip(".")]
+    if holds_quota(workload) and not is_going:
+        words += unready_checks(workload)
+    if workload["spec"].get("active") is False:
+        words.append("suspend the run and resume it to line up anew")
+    told = "; ".join(filter(None, words))
+    return f" ({said.get('reason')}): {told}" if told else ""
 
 
 def _waiting(work: RunPass, deeds: Plan, message: str, obstacle: Obstacle | None = None) -> Plan:
@@ -93,5 +108,5 @@ def admitted_conditions(snapshot: RunSnapshot) -> list[Condition]:
 def tell_pods_ready(work: RunPass, *, is_ready: bool) -> tuple[Patch, ...]:
     """What Kueue is to know of an active run."""
     workload = own_workload(work.snapshot)
-    patch = plan_pods_ready(workload, work.now) if workload is not None and is_ready else None
+    patch = plan_pods_ready(workload, work.now, is_ready=is_ready) if workload is not None else None
     return () if patch is None else (patch,)

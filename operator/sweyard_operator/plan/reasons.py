@@ -61,6 +61,7 @@ class Reason(StrEnum):
     NAME_CONFLICT = "NameConflict"
     QUEUE_MISSING = "QueueMissing"
     POD_GROUP_MISSING = "PodGroupMissing"
+    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     QUOTA_EXCEEDED = "QuotaExceeded"
     FORBIDDEN = "Forbidden"
     REFUSED = "Refused"

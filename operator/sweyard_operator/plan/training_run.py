@@ -14,7 +14,6 @@ from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, Ru
 from sweyard_operator.build.trainer_job import build_trainer_job
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
-from sweyard_operator.plan.admission import node_choices
 from sweyard_operator.plan.deadline import deadline
 from sweyard_operator.plan.engine_count import plan_engine_count, scale_engines
 from sweyard_operator.plan.failed_attempt import read_failure
@@ -24,6 +23,7 @@ from sweyard_operator.plan.inference import find_user_fault, plan_inference
 from sweyard_operator.plan.lost_pods import plan_lost_pods
 from sweyard_operator.plan.phase import active_phase
 from sweyard_operator.plan.plan import Event, Plan
+from sweyard_operator.plan.pod_set_choices import pod_set_choices
 from sweyard_operator.plan.progressing import find_obstacle, plan_progressing
 from sweyard_operator.plan.queueing import admitted_conditions, plan_queued, queue_name, tell_pods_ready
 from sweyard_operator.plan.reasons import ConditionType, Reason
@@ -85,7 +85,7 @@ def _plan_life(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> P
         return _plan_invalid(snapshot, str(error), now)
     except UnreadableConfigError as error:
         return _plan_unreadable(snapshot, str(error), now)
-    choices = node_choices(snapshot.queued.workload, snapshot.queued.flavors)
+    choices = pod_set_choices(snapshot.queued.workload, snapshot.queued.flavors)
     run = RunContext(snapshot.name, snapshot.namespace, snapshot.uid, config, choices)
     ledger = count_ledger(recorded_ledger(snapshot), snapshot.jobs)
     trainers = snapshot.pods_of(COMPONENT_TRAINER)

@@ -25,6 +25,7 @@ from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
 from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Deletion, Plan, Refusal
+from sweyard_operator.plan.queue_priority import QueuePriority, named_class
 from sweyard_operator.plan.silence import SilenceClock
 from sweyard_operator.plan.stall import hear_trainer
 from sweyard_operator.plan.training_run import plan_training_run
@@ -69,7 +70,8 @@ class RunWorld:
         self.warnings: dict[str, str] = {}
         self.datasets: dict[str, tuple[str, ...] | None] = {}
         self.flavors: dict[str, Object] = {}
-        self.priority: int | None = None
+        self.classes: dict[str, int] = {}
+        """Values of WorkloadPriorityClasses and PriorityClasses."""
         self.lost_nodes: set[str] = set()
         self.refusals: tuple[Refusal, ...] = ()
         self.is_run_deleted = False
@@ -92,12 +94,18 @@ class RunWorld:
             rollout_pool=self._shared(ROLLOUT_POOLS, "sandboxes", "poolRef"),
             warnings=self.warnings,
             datasets=self.datasets,
-            queued=QueuedWorkload(self.objects.get((WORKLOADS, "demo")), self.flavors, self.priority),
+            queued=QueuedWorkload(self.objects.get((WORKLOADS, "demo")), self.flavors, self._priority()),
             lost_nodes=frozenset(self.lost_nodes),
             refusals=self.refusals,
         )
         seconds = (self.now - _BEGIN).total_seconds()
         return replace(snapshot, silent_seconds=hear_trainer(self._silence, snapshot, self.outages, seconds))
+
+    def _priority(self) -> QueuePriority | None:
+        named = named_class(self.run["spec"])
+        if named is None or (WORKLOADS, "demo") in self.objects:
+            return None
+        return QueuePriority(*named, value=self.classes.get(named[1]))
 
     def restart_operator(self) -> None:
         """Another process, which remembers nothing."""

@@ -151,6 +151,14 @@ def test_overrides_of_another_form_replace_ours(overrides: dict[str, Any]) -> No
     assert built["spec"].items() >= overrides.items()
 
 
+def test_metadata_that_is_asked_for_stands_beside_the_operators_own() -> None:
+    before = build()["metadata"]
+    asked = {"labels": {"team": "a"}, "annotations": {"mesh.example/inject": "false"}}
+    pod = build(template=asked)["metadata"]
+    assert pod["labels"] == {**before["labels"], "team": "a"}
+    assert pod["annotations"].keys() == {*before["annotations"], "mesh.example/inject"}
+
+
 def test_avoided_nodes_are_preferred_against_and_are_no_reason_to_roll() -> None:
     pod = build(avoided_nodes=("a", "b"))
     term = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
@@ -166,6 +174,8 @@ def test_avoided_nodes_are_preferred_against_and_are_no_reason_to_roll() -> None
         ({"network": {"egressCidrs": ["10.0.0.0/8"]}}, False),
         ({"startupDeadlineSeconds": 99}, False),
         ({"template": {"runAsUser": 7}}, True),
+        ({"template": {"labels": {"team": "a"}}}, True),
+        ({"template": {"annotations": {"team": "a"}}}, True),
         ({"runtimeClassName": "gvisor"}, True),
         ({"maxLifetimeSeconds": 999}, True),
         ({"maxPerNode": 2}, True),

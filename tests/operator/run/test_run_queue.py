@@ -20,6 +20,7 @@ Make = Callable[..., RunWorld]
 
 IMAGES = {"images": ["registry.example/task:1"]}
 KUEUE = "kueue.x-k8s.io"
+CPU = {"device": "cpu", "dtype": "float32"}
 
 
 @pytest.fixture
@@ -85,13 +86,57 @@ def test_its_workload_counts_every_pod_of_the_run(queued: RunWorld) -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainingRun", "run-uid", True)
 
 
-def test_its_workload_has_the_priority_of_the_trainers_class(make_world: Make) -> None:
-    world = make_world(queueName="team", trainer={"device": "cpu", "dtype": "float32", "priorityClassName": "high"})
-    world.priority = 100
+@pytest.mark.parametrize(
+    ("named", "reference"),
+    [
+        ({"trainer": {**CPU, "priorityClassName": "high"}}, ("scheduling.k8s.io", "PriorityClass")),
+        ({"workloadPriorityClassName": "high"}, (KUEUE, "WorkloadPriorityClass")),
+        (
+            {"workloadPriorityClassName": "high", "trainer": {**CPU, "priorityClassName": "low"}},
+            (KUEUE, "WorkloadPriorityClass"),
+        ),
+    ],
+    ids=["of its pods", "of its place", "of its place before that of its pods"],
+)
+def test_its_workload_has_the_priority(make_world: Make, named: dict[str, Any], reference: tuple[str, str]) -> None:
+    world = make_world(queueName="team", **named)
+    world.classes |= {"high": 100, "low": 1}
     world.settle()
     spec = workload(world)["spec"]
+    group, kind = reference
     assert spec["priority"] == 100
-    assert spec["priorityClassRef"] == {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "high"}
+    assert spec["priorityClassRef"] == {"group": group, "kind": kind, "name": "high"}
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        (
+            {"workloadPriorityClassName": "high"},
+            'WorkloadPriorityClass "high" of workloadPriorityClassName does not exist: make it, or suspend the run and '
+            "name another",
+        ),
+        (
+            {"trainer": {**CPU, "priorityClassName": "high"}},
+            'PriorityClass "high" of trainer.priorityClassName does not exist: make it, or make the run anew with '
+            "another",
+        ),
+    ],
+    ids=["Kueue's", "of the pods"],
+)
+def test_a_class_that_does_not_exist_is_told_and_waited_for(make_world: Make, named: dict[str, Any], told: str) -> None:
+    world = make_world(queueName="team", **named)
+    world.settle()
+    assert not world.objects
+    progressing = world.condition("Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("False", "PriorityClassMissing")
+    assert progressing["message"] == told
+    world.classes["high"] = 100
+    world.settle()
+    assert workload(world)["spec"]["priority"] == 100
+    del world.classes["high"]
+    world.settle()
+    assert world.condition("Progressing")["reason"] == "Queued", "Kueue knows its value"
 
 
 def test_tries_in_vain_to_be_placed_are_not_forgotten_in_the_queue(queued: RunWorld) -> None:
@@ -126,6 +171,74 @@ def test_pods_go_where_the_quota_lies(queued: RunWorld) -> None:
         assert (pod["nodeSelector"], pod["tolerations"]) == ({"pool": "spot"}, [taint]), name
     sandbox = queued.objects[ROLLOUT_POOLS, "demo"]["spec"]["template"]
     assert (sandbox["nodeSelector"], sandbox["tolerations"]) == ({"pool": "spot"}, [taint])
+
+
+def check(world: RunWorld, state: str, message: str = "", **update: Any) -> None:
+    """The controller of an AdmissionCheck writes its state, and what it has for all pods."""
+    names = [one["name"] for one in workload(world)["spec"]["podSets"]]
+    updates = [{"name": name, **update} for name in names] if update else []
+    written = {"name": "provision", "state": state, "message": message, "podSetUpdates": updates}
+    workload(world).setdefault("status", {})["admissionChecks"] = [written]
+    world.settle()
+
+
+@pytest.mark.parametrize("state", ["Pending", "Retry", "Rejected"])
+def test_a_check_that_is_not_ready_is_waited_for_in_its_own_words(queued: RunWorld, state: str) -> None:
+    queued.say_of_workload(QuotaReserved=("True", "QuotaReserved", "Quota reserved in ClusterQueue lab"))
+    check(queued, state, "no node in zone b")
+    assert queued.condition("Admitted")["message"] == (
+        "waits in LocalQueue team (QuotaReserved): Quota reserved in ClusterQueue lab; "
+        f"AdmissionCheck provision is {state}: no node in zone b"
+    )
+    assert held(queued) == []
+
+
+def test_a_place_that_was_deactivated_is_told_with_the_remedy(queued: RunWorld) -> None:
+    workload(queued)["spec"]["active"] = False
+    queued.say_of_workload(QuotaReserved=("False", "Pending", "The workload is deactivated"))
+    queued.settle()
+    assert queued.condition("Admitted")["message"] == (
+        "waits in LocalQueue team (Pending): The workload is deactivated; suspend the run and resume it to line up anew"
+    )
+
+
+def test_pods_get_what_checks_and_flavors_give_them_beside_their_own(queued: RunWorld) -> None:
+    taint, other = ({"key": key, "operator": "Exists"} for key in ("team", "reserved"))
+    queued.flavors["spot"] = {"spec": {"nodeLabels": {"pool": "spot"}, "tolerations": [taint]}}
+    labels = {"cost-centre": "7", "sweyard.dev/run": "other"}
+    given = {"annotations": {"provisioned": "by-check"}, "nodeSelector": {"zone": "b"}, "tolerations": [taint, other]}
+    check(queued, "Ready", labels=labels, **given)
+    queued.admit("spot")
+    start(queued, 0)
+    for kind, name in ((JOBS, "demo-trainer-0"), (STATEFUL_SETS, "demo-engine"), (DEPLOYMENTS, "demo-gateway")):
+        pod = queued.objects[kind, name]["spec"]["template"]
+        assert pod["metadata"]["annotations"] == {"provisioned": "by-check"}, name
+        assert pod["metadata"]["labels"]["cost-centre"] == "7", name
+        assert pod["metadata"]["labels"]["sweyard.dev/run"] == "demo", "what selects it stays"
+        assert pod["spec"]["nodeSelector"] == {"pool": "spot", "zone": "b"}, name
+        assert pod["spec"]["tolerations"] == [taint, other], name
+    sandbox = queued.objects[ROLLOUT_POOLS, "demo"]["spec"]["template"]
+    assert (sandbox["nodeSelector"], sandbox["tolerations"]) == ({"pool": "spot", "zone": "b"}, [taint, other])
+    assert (sandbox["labels"], sandbox["annotations"]) == (labels, {"provisioned": "by-check"})
+
+
+def test_kueue_is_told_when_pods_are_lost_and_recovered(admitted: RunWorld) -> None:
+    def pods_ready() -> tuple[str, str]:
+        (one,) = (entry for entry in workload(admitted)["status"]["conditions"] if entry["type"] == "PodsReady")
+        return one["status"], one["reason"]
+
+    assert pods_ready() == ("True", "Started")
+    for attempt in (0, 1):
+        admitted.end_gang(attempt, exit_code=1)
+        admitted.settle()
+        assert pods_ready() == ("False", "WaitForRecovery")
+        admitted.run_gang(attempt + 1)
+        admitted.settle()
+        assert pods_ready() == ("True", "Recovered")
+    evict(admitted, "PodsReadyTimeout")
+    admitted.bury_pods()
+    admitted.settle()
+    assert pods_ready() == ("False", "WaitForStart")
 
 
 def test_an_evicted_run_saves_ends_and_only_then_gives_back_its_quota(admitted: RunWorld) -> None:
