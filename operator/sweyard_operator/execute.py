@@ -20,7 +20,7 @@ from sweyard_operator.errors import (
 )
 from sweyard_operator.events import post_event
 from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal, RefusalReason
-from sweyard_operator.resources import Manifest, edition_of, name_of, namespace_of, resource_of
+from sweyard_operator.resources import APPLIED_LATER, Manifest, edition_of, name_of, namespace_of, resource_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ Answer = TypeVar("Answer")
 
 
 class Executor:
-    """Remembers what its last apply of each object left, and nothing else."""
+    """Remembers what its last write of each object that is applied left, and nothing else."""
 
     def __init__(self, cluster: Cluster, caches: Caches) -> None:
         self._cluster = cluster
         self._caches = caches
-        self._applied: dict[tuple[str, str | None, str], tuple[str, str]] = {}
+        self._written: dict[tuple[str, str | None, str], tuple[str, str]] = {}
 
     async def execute(self, plan: Plan, owner: Manifest) -> Outcome:
         """Do what `plan` says for `owner`.
@@ -108,16 +108,14 @@ class Executor:
         return [refusal for refusal in await _in_parallel(self._apply, manifests) if refusal is not None]
 
     async def _apply(self, manifest: Manifest) -> Refusal | None:
-        key = (str(manifest["kind"]), namespace_of(manifest), name_of(manifest))
-        digest = _digest(manifest)
-        live = self._caches.get(resource_of(manifest), key[1], key[2])
-        if live is not None and self._applied.get(key) == (digest, edition_of(live)):
+        live = self._caches.get(resource_of(manifest), namespace_of(manifest), name_of(manifest))
+        if live is not None and self._written.get(_key(manifest)) == (_digest(manifest), edition_of(live)):
             return None
         try:
             answer = await self._cluster.apply(manifest)
         except (ForbiddenError, InvalidError) as error:
             return _refusal(manifest, error)
-        self._applied[key] = (digest, edition_of(answer))
+        self._note(manifest, answer)
         self._caches.remember(answer)
         return None
 
@@ -132,8 +130,13 @@ class Executor:
             if not error.is_unserved:
                 raise
             return _not_served(manifest)
+        if resource_of(manifest) in APPLIED_LATER:
+            self._note(manifest, answer)
         self._caches.remember(answer)
         return answer
+
+    def _note(self, manifest: Manifest, answer: Manifest) -> None:
+        self._written[_key(manifest)] = (_digest(manifest), edition_of(answer))
 
 
 def _by_kind(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
@@ -165,8 +168,14 @@ def _not_served(manifest: Manifest) -> Refusal:
     return Refusal(kind, name_of(manifest), RefusalReason.NOT_SERVED, message)
 
 
+def _key(manifest: Manifest) -> tuple[str, str | None, str]:
+    return str(manifest["kind"]), namespace_of(manifest), name_of(manifest)
+
+
 def _digest(manifest: Manifest) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    """Of all but the UID, a precondition of an apply that no creation can know."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "uid"}
+    return hashlib.sha256(json.dumps({**manifest, "metadata": metadata}, sort_keys=True).encode()).hexdigest()
 
 
 async def _in_parallel(call: Callable[[Item], Awaitable[Answer]], items: Iterable[Item]) -> list[Answer]:

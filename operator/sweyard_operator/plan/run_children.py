@@ -19,10 +19,10 @@ from sweyard_operator.build.trainer_job import build_trainer_service
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.plan import Deletion
 from sweyard_operator.resources import (
+    APPLIED_LATER,
     DEPLOYMENTS,
     IMAGE_CACHES,
     JOBS,
-    NETWORK_POLICIES,
     ROLLOUT_POOLS,
     SERVICES,
     STATEFUL_SETS,
@@ -83,7 +83,7 @@ def plan_children(snapshot: RunSnapshot, wanted: Iterable[Manifest]) -> Children
             conflicts.append(f'{resource.kind} "{name}"')
         elif live is None:
             create.append(manifest)
-        elif resource == NETWORK_POLICIES:
+        elif resource in APPLIED_LATER:
             apply.append(_with_uid(manifest, live))
     return Children(tuple(create), tuple(apply), is_complete, tuple(conflicts))
 

@@ -13,7 +13,7 @@ from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact
 from sweyard_operator.execute import Executor
 from sweyard_operator.plan.plan import Deletion, Event, Patch, Plan
-from sweyard_operator.resources import CONFIG_MAPS, EVENTS, PODS, ROLLOUT_POOLS, Manifest
+from sweyard_operator.resources import CONFIG_MAPS, EVENTS, NETWORK_POLICIES, PODS, ROLLOUT_POOLS, Manifest
 from sweyard_operator.testing.fake_api import FakeApiServer
 from sweyard_operator.testing.lies import Lies
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
@@ -27,7 +27,8 @@ def play(story: Story, **lies: Any) -> None:
         clock = asyncio.get_running_loop().time
         cluster = Cluster(api, Contact(clock), randomness=random.Random(0))
         caches = Caches(cluster, (), clock)
-        caches.watch(CONFIG_MAPS, LABEL_POOL)
+        for resource in (CONFIG_MAPS, NETWORK_POLICIES):
+            caches.watch(resource, LABEL_POOL)
         running = asyncio.create_task(caches.run())
         owner = {"apiVersion": "sweyard.dev/v1alpha1", "kind": "RolloutPool", "spec": {}}
         stored = api.store.create(ROLLOUT_POOLS, {**owner, "metadata": {"name": "pool", "namespace": "ns"}})
@@ -49,6 +50,11 @@ def child(kind: str, name: str, **rest: Any) -> dict[str, Any]:
 
 def pod(name: str, image: str = "i:1") -> dict[str, Any]:
     return child("Pod", name, spec={"containers": [{"name": "c", "image": image}]})
+
+
+def policy(ports: list[int]) -> dict[str, Any]:
+    egress = [{"ports": [{"protocol": "TCP", "port": port} for port in ports]}]
+    return child("NetworkPolicy", "rules", spec={"egress": egress}) | {"apiVersion": "networking.k8s.io/v1"}
 
 
 def writes(api: FakeApiServer) -> list[str]:
@@ -95,6 +101,28 @@ def test_an_apply_is_spared_while_nothing_changed_and_repeated_when_somebody_did
         assert repaired["data"] == {"a": "1"}
         await executor.execute(Plan(apply=(child("ConfigMap", "rules", data={"a": "2"}),)), owner)
         assert writes(api) == ["PATCH rules"] * 3
+
+    play(story)
+
+
+def test_a_policy_that_was_just_made_is_not_applied_until_somebody_changes_it_or_the_wish() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        wanted = policy(ports=[53])
+        (made,) = (await executor.execute(Plan(create=(wanted,)), owner)).created
+        of_uid = {"uid": made["metadata"]["uid"]}
+        keep = Plan(apply=({**wanted, "metadata": {**wanted["metadata"], **of_uid}},))
+        for _ in range(3):
+            await executor.execute(keep, owner)
+        assert writes(api) == ["POST networkpolicies"]
+        api.store.put(NETWORK_POLICIES, {**made, "spec": {}})
+        api.touch()
+        await asyncio.sleep(1)
+        for _ in range(3):
+            await executor.execute(keep, owner)
+        assert writes(api) == ["POST networkpolicies", "PATCH rules"]
+        other = policy(ports=[53, 443])
+        await executor.execute(Plan(apply=({**other, "metadata": {**other["metadata"], **of_uid}},)), owner)
+        assert writes(api) == ["POST networkpolicies", "PATCH rules", "PATCH rules"]
 
     play(story)
 
