@@ -38,12 +38,12 @@ class Kueue:
     binaries: Binaries
     processes: ProcessTable
 
-    def start(self, kubectl: Kubectl) -> None:
-        """Make its kinds and run it until it serves; repeatable."""
+    def start(self, kubectl: Kubectl, **settings: Any) -> None:
+        """Make its kinds and run it until it serves; repeatable. `settings` are further ones in its own format."""
         directory = self.paths.root / NAME
         self._make_certificate(directory)
         config = directory / "config.yaml"
-        config.write_text(yaml.safe_dump(configuration(self.spec, directory)))
+        config.write_text(yaml.safe_dump(configuration(self.spec, directory) | settings))
         kinds = list(self._kinds())
         kubectl.apply(kinds)
         kubectl.run("wait", "--for=condition=Established", "crd", *(kind["metadata"]["name"] for kind in kinds))

@@ -8,9 +8,10 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.operator.run.lab import LEFTOVERS, RUNNING, Json, Lab, ended
+from tests.operator.run.lab import LEFTOVERS, RUNNING, Json, Lab, ended, stamp
 
 from sweyard_cluster.lifecycle import Tool
 from sweyard_cluster.spec import ClusterRequest
@@ -34,15 +35,34 @@ class Yard:
         self.name = f"yard-{uuid.uuid4().hex[:8]}"
         self._labs: list[Lab] = []
 
-    def open(self, cpu: str) -> None:
-        """Make queue and flavor, or give the queue another quota."""
+    def open(self, cpu: str, *checks: str) -> None:
+        """Make queue and flavor, or give the queue another quota; `checks` are names of AdmissionChecks."""
         self._apply("ResourceFlavor", {"nodeLabels": {"pool": "spot"}, "tolerations": [TOLERATION]})
         amounts = {"cpu": cpu, "memory": "1Ti", "ephemeral-storage": "1Ti"}
         quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
         flavors = [{"name": self.name, "resources": quotas}]
         groups = [{"coveredResources": list(amounts), "flavors": flavors}]
         preemption = {"withinClusterQueue": "LowerPriority"}
-        self._apply("ClusterQueue", {"namespaceSelector": {}, "resourceGroups": groups, "preemption": preemption})
+        queue: Json = {"namespaceSelector": {}, "resourceGroups": groups, "preemption": preemption}
+        if checks:
+            queue["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
+        self._apply("ClusterQueue", queue)
+
+    def add_check(self) -> str:
+        """Name of an AdmissionCheck whose controller is the test."""
+        self._apply("AdmissionCheck", {"controllerName": f"{self.name}.test/controller"})
+        active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": stamp()}
+        patch = json.dumps({"status": {"conditions": [active]}})
+        arguments = ("patch", "admissioncheck", self.name, "--subresource=status", "--type=merge", "-p", patch)
+        self.cluster.kubectl(*arguments)
+        return self.name
+
+    def say_of_check(self, lab: Lab, state: str, message: str, **update: Any) -> None:
+        """As its controller does of one Workload; `update` is for the pods of all its sets."""
+        names = [one["name"] for one in lab.get("workload", "demo")["spec"]["podSets"]] if update else []
+        check = {"name": self.name, "state": state, "message": message, "lastTransitionTime": stamp()}
+        check["podSetUpdates"] = [{"name": name, **update} for name in names]
+        lab.become("workload/demo", {"admissionChecks": [check]})
 
     def add(self, name: str) -> Lab:
         """A namespace with an operator and a LocalQueue."""
@@ -163,18 +183,34 @@ def test_a_run_that_ends_gives_back_its_quota(yard: Yard, ending: str) -> None:
     until(lab, "the quota is free", lambda: yard.reserved() == NOTHING)
 
 
-def test_a_run_of_higher_priority_takes_the_place_of_a_lower_one_which_comes_back(yard: Yard) -> None:
+def of_the_pods(name: str) -> Json:
+    return {"trainer": {"device": "cpu", "dtype": "float32", "priorityClassName": name}}
+
+
+def of_the_place(name: str) -> Json:
+    return {"workloadPriorityClassName": name}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "named"),
+    [
+        ("scheduling.k8s.io/v1", "PriorityClass", of_the_pods),
+        (f"{GROUP}/v1beta2", "WorkloadPriorityClass", of_the_place),
+    ],
+)
+def test_a_run_of_higher_priority_takes_the_place_of_a_lower_one_which_comes_back(
+    yard: Yard, api_version: str, kind: str, named: Callable[[str], Json]
+) -> None:
     for name, value in (("low", 1), ("high", 100)):
-        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        made = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
         yard.cluster.kubectl("apply", "-f", "-", input_text=json.dumps({**made, "value": value}))
     yard.open(ENOUGH)
     labs = {name: yard.add(name) for name in ("low", "high")}
     low, high = labs["low"], labs["high"]
-    trainer = {"device": "cpu", "dtype": "float32"}
-    low.apply_run(queueName="team", trainer={**trainer, "priorityClassName": "low"})
+    low.apply_run(queueName="team", **named("low"))
     work(low)
     old_place = place(low)
-    high.apply_run(queueName="team", trainer={**trainer, "priorityClassName": "high"})
+    high.apply_run(queueName="team", **named("high"))
     work(high)
     wait_until_let_go(low, "insufficient unused quota for cpu")
     assert low.told_of_workload()["Requeued"] == "True"
@@ -224,3 +260,102 @@ def test_a_run_that_kueue_interrupts_lets_go_and_comes_back_when_it_may(
     work(lab, attempt=1)
     assert place(lab) == old_place
     assert lab.get("tr", "demo")["status"]["restarts"] == 0
+
+
+def test_a_class_that_does_not_exist_is_told_and_waited_for(yard: Yard) -> None:
+    yard.open(ENOUGH)
+    lab = yard.add("one")
+    lab.apply_run(queueName="team", **of_the_place(yard.name))
+    until(lab, "it is told", lambda: lab.condition("Progressing").get("reason") == "PriorityClassMissing")
+    assert not lab.names("workloads")
+    made = {"apiVersion": f"{GROUP}/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": yard.name}}
+    yard.cluster.kubectl("apply", "-f", "-", input_text=json.dumps({**made, "value": 7}))
+    work(lab)
+    assert lab.get("workload", "demo")["spec"]["priority"] == 7
+
+
+def test_a_check_is_waited_for_and_gives_the_pods_what_it_has(yard: Yard) -> None:
+    yard.open(ENOUGH, yard.add_check())
+    lab = yard.add("one")
+    lab.apply_run(queueName="team")
+    until(lab, "quota is reserved", lambda: lab.told_of_workload().get("QuotaReserved") == "True")
+    yard.say_of_check(lab, "Pending", "no node in zone b")
+    words = f"AdmissionCheck {yard.name} is Pending: no node in zone b"
+    until(lab, "it is told", lambda: words in lab.condition("Admitted")["message"])
+    assert not lab.names(HELD)
+    other = {"key": "reserved", "operator": "Exists"}
+    labels, annotations = {"cost-centre": "7"}, {"provisioned": "by-check"}
+    update = {"labels": labels, "annotations": annotations, "nodeSelector": {"zone": "b"}, "tolerations": [other]}
+    yard.say_of_check(lab, "Ready", "", **update)
+    work(lab)
+    for kind, name in (("job", "demo-trainer-0"), ("statefulset", "demo-engine"), ("deployment", "demo-gateway")):
+        pod = lab.get(kind, name)["spec"]["template"]
+        assert pod["metadata"]["annotations"] == annotations, name
+        assert pod["metadata"]["labels"]["cost-centre"] == "7", name
+        assert pod["spec"]["nodeSelector"] == {"pool": "spot", "zone": "b"}, name
+        assert pod["spec"]["tolerations"] == [TOLERATION, other], name
+    sandbox = lab.get("rolloutpool", "demo")["spec"]["template"]
+    assert (sandbox["labels"], sandbox["annotations"]) == (labels, annotations)
+
+
+@pytest.mark.parametrize("state", ["Retry", "Rejected"])
+def test_a_check_that_takes_a_place_away_is_heeded_and_the_run_comes_back(yard: Yard, state: str) -> None:
+    yard.open(ENOUGH, yard.add_check())
+    lab = yard.add("one")
+    lab.apply_run(queueName="team")
+    until(lab, "quota is reserved", lambda: lab.told_of_workload().get("QuotaReserved") == "True")
+    yard.say_of_check(lab, "Ready", "")
+    work(lab)
+    yard.say_of_check(lab, state, "no node in zone b")
+    until(lab, "all is let go", lambda: not lab.names(HELD))
+    if state == "Rejected":
+        until(
+            lab, "the remedy is told", lambda: "suspend the run and resume it" in lab.condition("Admitted")["message"]
+        )
+        assert yard.reserved() == NOTHING
+        for wish in ("true", "false"):
+            lab.kubectl("patch", "tr", "demo", "--type=merge", "-p", f'{{"spec": {{"suspend": {wish}}}}}')
+            until(lab, "it is heeded", lambda wish=wish: (lab.phase() == "Suspended") == (wish == "true"))
+    words = f"AdmissionCheck {yard.name} is Pending"
+    until(lab, "it has quota and waits", lambda: words in lab.condition("Admitted").get("message", ""))
+    yard.say_of_check(lab, "Ready", "")
+    work(lab, attempt=1)
+    assert lab.get("tr", "demo")["status"]["restarts"] == 0
+
+
+@pytest.fixture
+def impatient(kueue: TestCluster) -> Iterator[None]:
+    """Kueue takes the place of what is not ready in time."""
+    parts, kubectl = kueue.tool.parts(kueue.tool.spec(kueue.name)), kueue.tool.kubectl(kueue.name)
+    strategy = {"timestamp": "Eviction", "backoffBaseSeconds": 1}
+    waits = {"timeout": "60s", "recoveryTimeout": "20s", "requeuingStrategy": strategy}
+    parts.kueue.stop()
+    parts.kueue.start(kubectl, waitForPodsReady=waits)
+    yield
+    parts.kueue.stop()
+    parts.kueue.start(kubectl)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_pods_that_are_not_ready_in_time_lose_their_place_and_get_it_back(yard: Yard) -> None:
+    yard.open(ENOUGH)
+    lab = yard.add("one")
+    lab.apply_run(queueName="team", restart={"limit": 1, "backoffSeconds": 0})
+    until(lab, "it is admitted", lambda: lab.names("pods"))
+    old_place = place(lab)
+    wait_until_it_was_too_late(lab)
+    work(lab)
+    until(lab, "Kueue is told", lambda: lab.told_of_workload().get("PodsReady") == "True")
+    lab.become(lab.trainer_pod(0), ended(1, "connection reset"))
+    assert lab.trainer_pod(1), "which nobody starts"
+    wait_until_it_was_too_late(lab)
+    work(lab, attempt=2)
+    until(lab, "Kueue is told", lambda: lab.told_of_workload().get("PodsReady") == "True")
+    assert place(lab) == old_place
+    assert lab.get("tr", "demo")["status"]["restarts"] == 1
+
+
+def wait_until_it_was_too_late(lab: Lab) -> None:
+    words = "Exceeded the PodsReady timeout"
+    until(lab, "it is told", lambda: words in lab.condition("Admitted").get("message", ""))
+    until(lab, "nothing is held", lambda: not lab.names("pods"))
