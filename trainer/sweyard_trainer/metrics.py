@@ -2,7 +2,7 @@
 
 Names are stable:
 - `rollout/`: reward_mean, solved_fraction, official_fraction, attempts, infra_failure_fraction, truncated_fraction,
-  groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean;
+  groups, groups_with_signal, groups_dropped, stragglers, sampled_tokens, tokens_per_second, sampled_tokens_mean;
   staleness_mean, staleness_max (weight versions between a trained group's begin and its training),
   token_staleness_mean (the same of its tokens), groups_stale (too old, or late at their last chance: not trained)
 - `train/`: what Learner.train_step returns; `warmup/`: what Learner.sft_step returns
@@ -178,6 +178,7 @@ def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float, ve
         "truncated_fraction": _share(scored, Outcome.TRUNCATED),
         "infra_failure_fraction": 1 - len(scored) / len(attempts) if attempts else 0.0,
         "attempts": float(len(attempts)),
+        "groups": float(len(rollouts.groups)),
         "groups_with_signal": float(with_signal),
         "groups_dropped": float(rollouts.num_dropped(Drop.NO_SIGNAL)),
         "groups_stale": float(rollouts.num_dropped(Drop.STALE, Drop.LATE)),

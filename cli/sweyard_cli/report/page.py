@@ -15,6 +15,7 @@ from sweyard_cli.report.reading import read_chapters
 from sweyard_cli.report.text import visible
 from sweyard_cli.results.evaluations import SourceFigure
 from sweyard_cli.results.run_results import MAX_STEPS_READ, RunResults
+from sweyard_cli.results.soundness import findings_of
 
 
 def render_page(results: RunResults) -> str:
@@ -47,6 +48,7 @@ def told_of(results: RunResults) -> dict[str, Any]:
     return {
         "name": visible(results.name),
         "state": state_of(results),
+        "findings": findings_of(results.rows),
         "facts": facts_of(results.config),
         "sources": sources,
         "evaluations": [(e.title, _by_source(e.sources, sources)) for e in results.evaluations],

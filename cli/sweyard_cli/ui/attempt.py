@@ -60,7 +60,8 @@ def grading_lines(log: str) -> list[tuple[bool, str]]:
 
 
 def group_of(files: RunFiles, group_id: str) -> list[dict[str, Any]]:
-    """The attempts that share its baseline, itself among them."""
+    """The attempts that share its baseline, itself among them, by their numbers: files have them as they ended."""
     names = ("attempt_id", "outcome", "reward", "num_turns", LABEL)
     batches = members_of(files.index.table(), escape(group_id)).select(names).combine_chunks().to_batches()
-    return [row for batch in batches for row in decode_plain(batch, names)]
+    rows = [row for batch in batches for row in decode_plain(batch, names)]
+    return sorted(rows, key=lambda row: (len(row["attempt_id"]), row["attempt_id"]))  # .../2 before .../10

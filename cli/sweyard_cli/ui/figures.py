@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sweyard_cli.results.soundness import BOUNDS
 from sweyard_cli.ui.attempt_index import count_outcomes, mean_turns
 from sweyard_trainer.rollouts.files import step_of
 
@@ -20,7 +21,7 @@ def figures_of(rows: Rows, attempts: pa.Table, progress: Mapping[str, Any]) -> d
     """By phase the figures of its steps; evaluations; and by step what its attempts tell.
 
     A step is of the weights before it: `versions` is what there is to add to a step's number, None where it is not
-    known yet.
+    known yet. `bounds` are of curves: where each stops being sound.
     """
     phases = list(dict.fromkeys(row["phase"] for row in rows if row.get("phase") not in (None, EVALUATION)))
     return {
@@ -28,6 +29,7 @@ def figures_of(rows: Rows, attempts: pa.Table, progress: Mapping[str, Any]) -> d
         "evaluations": [evaluation_of(row) for row in rows if row.get("phase") == EVALUATION],
         "outcomes": _by_step(count_outcomes(attempts)),
         "turns": _by_step(mean_turns(attempts)),
+        "bounds": {bound.figure: bound.limit for bound in BOUNDS},
         "versions": progress["weightVersion"] - progress["step"] if progress.get("weightVersion") is not None else None,
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 from sweyard_cli.report.config_shown import shown_config
 from sweyard_cli.report.page import facts_of
 from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
+from sweyard_cli.results.soundness import findings_of
 from sweyard_cli.ui.attempt_index import AttemptIndex
 from sweyard_cli.ui.figures import figures_of, spark_of
 from sweyard_cli.ui.file_stamp import Stamp, file_stamp
@@ -47,7 +48,12 @@ class RunFiles:
             "mode": summary.get("mode") or self.config().get("mode"),
             "seconds": summary.get("seconds", {}),
             "spark": self.spark(),
+            "findings": self.findings(),
         }
+
+    def findings(self) -> list[Answer]:
+        """What of the last step is out of bounds."""
+        return [asdict(finding) for finding in findings_of(self.rows())]
 
     def spark(self) -> list[float]:
         """The mean reward so far, in few points."""

@@ -34,14 +34,14 @@ class Sources:
         on_cluster = self.cluster.runs() if self.cluster else []
         names = {line["name"] for line in on_cluster if line["where"] == self.namespace}
         here = [self._line(name, files) for name, files in self._here().items() if name not in names]
-        return [*(self._with_spark(line) for line in on_cluster), *here]
+        return [*(self._with_files(line) for line in on_cluster), *here]
 
     def run(self, where: str, name: str) -> Answer:
         """State of one run, and what it is of. Raises NotThereError."""
         if self.cluster is None or where == HERE:
             files = self.files(where, name)
             return {"where": where, "name": name, **files.state(), **files.described()}
-        state = self._with_spark(self.cluster.run(where, name))
+        state = self._with_files(self.cluster.run(where, name))
         files_there = self._files(where, name)
         if files_there is None:
             return {**state, "has_files": False}
@@ -88,10 +88,10 @@ class Sources:
         is_here = where == HERE or (self.cluster is not None and where == self.namespace)
         return self._here().get(name) if is_here else None
 
-    def _with_spark(self, line: Answer) -> Answer:
-        """Files know the rewards from the beginning."""
+    def _with_files(self, line: Answer) -> Answer:
+        """Files know the rewards from the beginning, and figures that the status does not hold."""
         files = self._files(line["where"], line["name"])
-        return {**line, "spark": files.spark()} if files else line
+        return {**line, "spark": files.spark(), "findings": files.findings()} if files else line
 
     def _line(self, name: str, files: RunFiles) -> Answer:
         try:

@@ -142,6 +142,13 @@ def test_an_attempt_is_told_with_its_turns_diff_reasons_and_group(make_run: Make
     assert [(member["outcome"], member["reward"]) for member in told["group"]] == [("solved", 1.0), ("unsolved", 0.0)]
 
 
+def test_a_group_is_by_number_whichever_ended_first(make_run: MakeRun) -> None:
+    rows = [attempt("t1", index=index) for index in (10, 2, 0)]
+    client = client_of(make_run(attempts={"step-000001": rows}))
+    told = client.get("/api/runs/_/run/attempt", params={"id": rows[0]["attempt_id"]}).json()
+    assert [member["attempt_id"] for member in told["group"]] == [f"step-1/t1/{index}" for index in (0, 2, 10)]
+
+
 def test_tokens_are_columns_and_numbers_where_the_tokenizer_is_gone(get: Get) -> None:
     told = get("/tokens", id="step-1/t3/0")
     assert told["segments"] == [

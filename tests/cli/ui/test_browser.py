@@ -133,6 +133,21 @@ async def test_no_two_marks_of_an_axis_read_alike(page: Page, address: str) -> N
     assert [axis for axis in axes if len(set(axis)) < len(axis)] == []
 
 
+async def test_what_is_out_of_bounds_is_told_above_the_curves_and_in_the_list(
+    page: Page, address: str, run: Path
+) -> None:
+    row = {**step_row(len(ROWS), 0.5), "train/engine_kl": 0.04}
+    with (run / "metrics" / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    await show(page, address, "#/runs/_/run")
+    await page.wait("document.querySelector('.findings b')")
+    told = await page.ask("document.querySelector('.findings b').textContent")
+    assert told == f"KL between engine and trainer 0.04, above 0.01 in step {row['step']}"
+    assert await page.ask("document.querySelector('.bound title').textContent.endsWith('sound up to 0.01')")
+    await show(page, address, "#/runs")
+    assert await page.ask("document.querySelector('.warns').textContent") == "1 warning"
+
+
 async def test_a_run_that_cannot_be_read_is_named_with_the_reason_and_waits_for_nothing(
     page: Page, address: str
 ) -> None:

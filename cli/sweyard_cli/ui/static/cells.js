@@ -6,14 +6,14 @@ const GAP = 1;
 const BETWEEN_GROUPS = 5;
 const SMALLEST = 6;
 const LARGEST = 22;
-const MOST_HEIGHT = 420;
 
 /**
  * `groupSize(cells)`: how many belong together, kept in one row with room behind them; 1 for none.
  * `look(cell)`: the name of a colour of the style sheet (`--o-solved`), `tell(cell)`: called with the one that is
  * pointed at, or null, `open(cell)`: with one that was chosen, if that leads anywhere. Arrow keys and Enter do what the pointer does.
+ * `mostHeight` in pixels: squares become smaller rather than need more, down to a least size.
  */
-export function cellMap({ look, tell, open = null, label, groupSize = () => 1 }) {
+export function cellMap({ look, tell, open = null, label, groupSize = () => 1, mostHeight = 420 }) {
   const canvas = h("canvas", { class: "cells", tabindex: "0", role: "img" });
   const box = h("div", { class: "cell-box" }, canvas);
   const ink = canvas.getContext("2d");
@@ -32,7 +32,7 @@ export function cellMap({ look, tell, open = null, label, groupSize = () => 1 })
     if (size * SMALLEST > width) size = 1; // too many for a row
     const inRow = () => Math.max(1, size * Math.floor((width + room()) / (size * side + room())));
     const rows = () => Math.ceil(cells.length / inRow());
-    while (side > SMALLEST && (rows() * side > MOST_HEIGHT || size * side > width)) side -= 1;
+    while (side > SMALLEST && (rows() * side > mostHeight || size * side > width)) side -= 1;
     columns = inRow();
     const scale = devicePixelRatio || 1;
     const height = Math.max(side, rows() * side);

@@ -13,15 +13,18 @@ const pointing = new EventTarget();
 export const COLOURS = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
 /**
- * Curves over steps. `series`: [{name, colour, points: [{x, y, low?, high?}], dots?}]; y may be null.
- * `marks`: [{x, what}], upright lines. `at(x)`: what else there is to say of a step.
+ * Curves over steps. `series`: [{name, colour, points: [{x, y, low?, high?}], dots?, bound?}]; y may be null, and is
+ * sound up to `bound`, which is drawn once it is near. `marks`: [{x, what}], upright lines. `at(x)`: what else there is
+ * to say of a step.
  */
 export function lineChart({ title, series, format = number, fromZero = false, marks = [], at = null }) {
   const shown = series.filter((one) => one.points.some((point) => point.y !== null && point.y !== undefined));
   if (!shown.length) return null;
   const ys = shown.flatMap((one) => one.points.flatMap((p) => [p.y, p.low, p.high])).filter((y) => y !== null && y !== undefined);
   const frame = frameOf(shown.flatMap((one) => one.points.map((p) => p.x)), ys, fromZero);
+  const bounds = shown.filter((one) => one.bound >= frame.y0 && one.bound <= frame.y1);
   const drawn = (x, y) => [
+    bounds.map((one) => s("line", { class: `bound ${one.colour}`, x1: LEFT, x2: x(frame.x1), y1: y(one.bound), y2: y(one.bound) }, s("title", {}, `${one.name} is sound up to ${format(one.bound)}`))),
     marks.map((mark) => s("line", { class: "mark", x1: x(mark.x), x2: x(mark.x), y1: TOP, y2: HEIGHT - BOTTOM }, s("title", {}, mark.what))),
     shown.map((one) => s("g", { class: one.colour }, one.dots ? dots(one.points, x, y) : curve(one.points, x, y))),
   ];
@@ -65,7 +68,7 @@ function figure({ title, frame, format, drawn, values, at, percentAxis = false }
 
   function say(step) {
     place.textContent = step === null ? "" : `step ${step}${at?.(step) ?? ""}`;
-    put(told, values(step).map((one) => h("li", { class: one.colour }, one.name ? [h("i", { "aria-hidden": "true" }), one.name, " "] : null, h("b", {}, format(one.value)))));
+    put(told, values(step).map((one) => h("li", { class: one.colour }, one.name ? [h("i", { "aria-hidden": "true" }), h("span", { title: one.name }, one.name), " "] : null, h("b", {}, format(one.value)))));
     if (scale && line) {
       line.setAttribute("visibility", step === null ? "hidden" : "visible");
       if (step !== null) for (const end of ["x1", "x2"]) line.setAttribute(end, scale(step));

@@ -56,17 +56,21 @@ function crumbs(run, attempt) {
   ];
 }
 
+/** Within its group: the end of its name. */
+const numberOf = (member) => member.attempt_id.slice(member.attempt_id.lastIndexOf("/") + 1);
+const toldOf = (member) => `${numberOf(member)}: ${outcomeName(member.outcome)}, reward ${number(member.reward)}`;
+
 function groupStrip(run, members, id, other) {
-  const strip = members.map((member, i) => h("a", {
+  const strip = members.map((member) => h("a", {
     class: `member o-${member.outcome}`,
     href: attemptAddress(run, member.attempt_id),
     "aria-current": member.attempt_id === id ? "true" : null,
-    title: `${i}: ${outcomeName(member.outcome)}, reward ${number(member.reward)}`,
-  }, h("i", { "aria-hidden": "true" }), String(i), h("span", { class: "hidden" }, ` ${outcomeName(member.outcome)}`)));
+    title: toldOf(member),
+  }, h("i", { "aria-hidden": "true" }), numberOf(member), h("span", { class: "hidden" }, ` ${outcomeName(member.outcome)}`)));
   const rest = members.filter((member) => member.attempt_id !== id);
   const compare = h("select", { "aria-label": "Beside it", onchange: (event) => { location.hash = attemptAddress(run, id, event.target.value ? { with: event.target.value } : {}); } },
     h("option", { value: "" }, other ? "alone" : "Read another beside it…"),
-    rest.map((member) => h("option", { value: member.attempt_id, selected: member.attempt_id === other }, `${members.indexOf(member)}: ${outcomeName(member.outcome)}, reward ${number(member.reward)}`)));
+    rest.map((member) => h("option", { value: member.attempt_id, selected: member.attempt_id === other }, toldOf(member))));
   return [h("span", { class: "sub" }, "its group"), strip, compare];
 }
 

@@ -6,6 +6,7 @@ import { bytes, count, h, put } from "/static/dom.js";
 import { failureTable } from "/static/waves.js";
 
 const STATES = ["cached", "pulling", "waiting", "failed"];
+const MOST_HEIGHT = 640; // of all nodes of a cache together, in pixels
 
 export function cachesView() {
   const list = h("div");
@@ -24,15 +25,16 @@ function cacheOf(cache) {
   return h("section", { class: "group" },
     h("h2", {}, cache.name, " ", h("span", { class: "sub" }, `${cache.where} · ${cache.condition}`)),
     h("p", { class: "legend" }, STATES.map((state) => h("span", { class: `tag i-${state}` }, h("i", { "aria-hidden": "true" }), state))),
-    cache.nodes.map((node) => nodeOf(node, cache.images)),
+    cache.nodes.map((node) => nodeOf(node, cache.images, MOST_HEIGHT / cache.nodes.length)),
     failureTable("Images in trouble", cache.failures));
 }
 
-function nodeOf(node, images) {
+function nodeOf(node, images, mostHeight) {
   const detail = h("p", { class: "detail", role: "status" });
   const map = cellMap({
     look: (cell) => `--i-${cell.state}`,
     tell: (cell) => put(detail, cell ? [h("span", { class: "mono" }, cell.image), ` · ${cell.state}`] : null),
+    mostHeight,
     label: (cells) => `${node.name}: ${cells.filter((cell) => cell.state === "cached").length} of ${count(cells.length, "image")} held`,
   });
   map.show(node.states.map((state, i) => ({ image: images[i], state })).filter((cell) => cell.state));

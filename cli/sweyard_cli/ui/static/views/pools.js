@@ -5,8 +5,8 @@ import { count, duration, h, put } from "/static/dom.js";
 import { failureTable, shareBar, stateMap } from "/static/waves.js";
 
 export const STATES = ["claimed", "ready", "starting", "pulling", "networking", "scheduling", "resetting", "ending", "failed"];
-// What ends with each stage of a sandbox's life, in the colour of the squares that are in it.
-const STAGES = { scheduled: "s-scheduling", networked: "s-networking", pulled: "s-pulling", ready: "s-starting", claimed: "s-ready" };
+// By what ends it, each stage of a sandbox's life: the state of the squares that are in it.
+const STAGES = { scheduled: "scheduling", networked: "networking", pulled: "pulling", ready: "starting", claimed: "ready" };
 
 export function poolsView() {
   const list = h("div");
@@ -59,7 +59,7 @@ export function poolView({ parts: [where, name] }) {
       const pool = await ask(`pools/${encodeURIComponent(where)}/${encodeURIComponent(name)}`);
       note.textContent = `${count(pool.cells.length, "sandbox")}${pool.message ? ` · ${pool.message}` : ""}`;
       map.show(pool.cells);
-      put(more, shareBar("How long each stage takes, in the median", pool.stages.map(([stage, seconds]) => [stage, STAGES[stage] ?? "c0", seconds])), failureTable("Failures, by reason and node", pool.failures));
+      put(more, shareBar("How long each stage takes, in the median", pool.stages.map(([stage, seconds]) => [STAGES[stage], `s-${STAGES[stage]}`, seconds])), failureTable("Failures, by reason and node", pool.failures));
     },
   };
 }

@@ -9,7 +9,7 @@ import { FINISHED, phasePill, progressBar, runAddress } from "/static/views/runs
 const CHARTS = {
   Policy: [
     ["Entropy", [["", "train/entropy"]]],
-    ["KL between engine and trainer", [["", "train/engine_kl"]]],
+    ["KL between engine and trainer", [["all tokens", "train/engine_kl"], ["of fresh weights", "train/fresh_engine_kl"]], number, true],
     ["Ratio between engine and trainer", [["", "train/engine_ratio_mean"]], ratio],
     ["Clip fraction", [["", "train/clip_fraction"]], percent, true],
     ["Gradient norm", [["", "train/grad_norm"]], number, true],
@@ -36,6 +36,7 @@ export function runView({ parts: [where, name], parameters }) {
   const run = { where, name };
   const others = (parameters.compare ?? "").split(",").filter(Boolean).map((key) => ({ where: key.slice(0, key.indexOf("/")), name: key.slice(key.indexOf("/") + 1) }));
   const head = h("header", { class: "head" }, h("h1", {}, name));
+  const findings = h("ul", { class: "findings", "aria-label": "Out of bounds" });
   const facts = h("dl", { class: "facts" });
   const chosen = h("div", { class: "compare" });
   const charts = h("div", {}, h("p", { class: "empty waiting" }, "Reading the figures…"));
@@ -49,12 +50,13 @@ export function runView({ parts: [where, name], parameters }) {
 
   return {
     title: name,
-    element: h("section", { class: "page" }, head, runTabs(run, "figures"), facts, chosen, charts, config),
+    element: h("section", { class: "page" }, head, runTabs(run, "figures"), findings, facts, chosen, charts, config),
     async refresh(topics) {
       const isAbout = (one) => topics === null || topics.includes(`run ${one.where}/${one.name}`);
       if (![run, ...others].some(isAbout)) return;
       const [state, all] = await Promise.all([ask(runPath(run)), ask("runs")]);
       put(head, headOf(state));
+      put(findings, (state.findings ?? []).map((one) => h("li", {}, h("b", {}, one.told), h("small", {}, one.remedy))));
       put(facts, factsOf(state).map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
       put(chosen, comparison(run, others, all, compareWith));
       if (!config.childElementCount && state.config) put(config, h("summary", {}, "Configuration"), h("pre", {}, state.config));
@@ -97,7 +99,7 @@ function factsOf(run) {
   return [
     ...(run.facts ?? []),
     run.weight_version !== null && run.weight_version !== undefined ? ["weights", `v${run.weight_version}`] : null,
-    run.restarts ? ["restarts", String(run.restarts)] : null,
+    run.restarts ? ["restarts", run.restart_steps?.length ? `${run.restarts}, after step ${run.restart_steps.join(", ")}` : String(run.restarts)] : null,
     run.pool ? ["sandboxes", h("a", { class: "link", href: `#/pools/${encodeURIComponent(run.where)}/${encodeURIComponent(run.pool)}` }, `${run.sandboxes.claimed} claimed, ${run.sandboxes.ready} ready`)] : null,
     seconds ? ["took", duration(seconds)] : null,
   ].filter(Boolean);
@@ -130,18 +132,19 @@ function chartsOf(runs, figures, state) {
     return labels.map((label) => lineChart({
       title: label ? `${title}: ${label}` : title,
       series: curves.filter((curve) => label === null || curve.label === label).map((curve, i) => ({
-        ...curve, name: several ? runs[curve.run].name : curve.label, colour: COLOURS[(several ? curve.run : i) % COLOURS.length],
+        ...curve, bound: data[0].bounds[curve.figure], name: several ? runs[curve.run].name : curve.label, colour: COLOURS[(several ? curve.run : i) % COLOURS.length],
       })),
       marks, at, ...options,
     }));
   };
   const plain = ([title, names, format, fromZero], columnsOf = (one) => one.main, more = {}) =>
-    draw(title, (one) => names.map(([label, figure]) => ({ label, points: pointsOf(columnsOf(one), figure) })), { format, fromZero, ...more });
+    draw(title, (one) => names.map(([label, figure]) => ({ label, figure, points: pointsOf(columnsOf(one), figure) })), { format, fromZero, ...more });
   const sections = {
     Learning: [
       draw("Reward", (one) => [{ label: "", points: pointsOf(one.main, "rollout/reward_mean") }], { fromZero: true }),
       draw("Solved", solvedCurves, { format: percent, fromZero: true }),
       several ? null : outcomeBars(data[0], at),
+      draw("Groups with signal", (one) => [{ label: "", figure: "rollout/groups_with_signal", points: shareOf(one.main, ["rollout/groups_with_signal"], ["rollout/groups", "rollout/groups_dropped"]) }], { format: percent, fromZero: true }),
     ],
     Policy: CHARTS.Policy.map((chart) => plain(chart)),
     Attempts: [
@@ -162,7 +165,7 @@ function withoutFiles(state) {
   const isKnown = state.spark?.length > 1;
   return [
     isKnown ? h("section", { class: "since" }, h("h2", {}, "Reward, since this page looks"), sparkline(state.spark, 480, 96)) : null,
-    h("p", { class: isKnown ? "sub" : "empty" }, "All other figures are in the files of the run, which this page was not given."),
+    h("p", { class: isKnown ? "sub" : "empty" }, `${isKnown ? "All other figures" : "Figures"} are in the files of the run, which this page was not given: its volume must be mounted here.`),
   ];
 }
 
@@ -183,9 +186,16 @@ function solvedCurves(one) {
   ];
 }
 
+/** One sum of figures as a share of another, step by step, where all of them are known. */
+function shareOf(columns, parts, whole) {
+  if (!columns) return [];
+  const sum = (names, k) => names.reduce((total, name) => total + (columns.figures[name]?.[k] ?? NaN), 0);
+  const share = (k) => sum(parts, k) / sum(whole, k);
+  return columns.step.map((x, k) => ({ x, y: Number.isFinite(share(k)) ? share(k) : null }));
+}
+
 function idleCurves(one) {
-  const [waited, whole] = ["time/rollout_seconds", "time/step_seconds"].map((name) => one.main?.figures[name]);
-  const trainer = waited && whole ? one.main.step.map((x, k) => ({ x, y: whole[k] ? waited[k] / whole[k] : null })) : [];
+  const trainer = shareOf(one.main, ["time/rollout_seconds"], ["time/step_seconds"]);
   return [{ label: "trainer", points: trainer }, { label: "places for attempts", points: pointsOf(one.main, "time/idle_places_fraction") }];
 }
 

@@ -64,7 +64,7 @@ function line(run) {
     "tr",
     {},
     h("th", { scope: "row" }, h("a", { href: runAddress(run) }, run.name), h("small", {}, run.where === "_" ? run.mode ?? "" : run.where), run.message && !["Succeeded"].includes(run.phase) ? h("small", { class: "why", title: run.message }, run.message) : null),
-    h("td", {}, phasePill(run.phase)),
+    h("td", {}, phasePill(run.phase), run.findings?.length ? h("small", { class: "warns", title: run.findings.map((one) => one.told).join("\n") }, count(run.findings.length, "warning")) : null),
     h("td", {}, progressBar(run)),
     h("td", { class: "num" }, number(metrics.rewardMean)),
     h("td", { class: "wide" }, sparkline(run.spark)),
