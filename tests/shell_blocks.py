@@ -13,7 +13,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 RUNS = ""
 CLUSTER = "on a cluster"
 HELM = "with helm"
-LONG = ("takes minutes", "takes minutes, root", "keeps running", "on GPUs", "with a registry")
+REGISTRY = "with a registry"
+LONG = ("takes minutes", "takes minutes, root", "keeps running", "on GPUs")
 """What a block may say that it needs; the last ones are read as far as their options, files and targets."""
 
 _FENCE = re.compile(r"^```(?:sh|console|bash)(?: title=\"([^\"]*)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from tests.shell_blocks import CLUSTER, DOCS, HELM, LONG, RUNS, Block, blocks
+from tests.shell_blocks import CLUSTER, DOCS, HELM, LONG, REGISTRY, RUNS, Block, blocks
 
 from sweyard_api.reference import pages
 from sweyard_api.validate import validate_text
@@ -31,7 +31,7 @@ RUN_FILES = [
 
 @pytest.mark.parametrize("block", blocks(), ids=lambda block: block.place)
 def test_every_command_of_a_block_exists_with_its_options_and_files(block: Block) -> None:
-    assert block.needs in (RUNS, CLUSTER, HELM, *LONG)
+    assert block.needs in (RUNS, CLUSTER, HELM, REGISTRY, *LONG)
     for words in block.commands:
         match words[0]:
             case "sweyard":
