@@ -19,7 +19,7 @@ class Format(StrEnum):
     NAME = "name"
 
 
-OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+OutputOption = Annotated[Format, typer.Option("--output", "-o", metavar="FORMAT", help="table, json, yaml or name.")]
 
 
 def print_for_machines(

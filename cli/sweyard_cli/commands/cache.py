@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sweyard_cli.cache.on_nodes import Places
     from sweyard_cli.cache.wanted import ListImages, Wanted
 
-app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Task images on nodes: plan them, and see them.")
+app = typer.Typer(cls=SentenceGroup, no_args_is_help=True, help="Task images on nodes: plan, see and mirror them.")
 
 InsecureOption = Annotated[
     list[str] | None,

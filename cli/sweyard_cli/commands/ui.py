@@ -22,7 +22,7 @@ def ui(
     directory: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DIR]",
+            metavar="DIR",
             help="A run's directory, or the one that runs are in.",
             show_default=False,
             parser=given_path,
@@ -49,7 +49,7 @@ def ui(
     """Show runs, sandboxes, images and attempts in a browser. It only reads.
 
     With DIR, or without --cluster, runs of this machine (default: runs/). A run on the cluster whose volume is mounted
-    at DIR/NAME has its figures and attempts, too, if it is of the first --namespace, in a pod of the pod's own.
+    at DIR/NAME has its figures and attempts, too, if it is of the first --namespace (in a pod: of the pod's own).
     """
     import secrets
 
