@@ -14,8 +14,10 @@ RUNS = ""
 CLUSTER = "on a cluster"
 HELM = "with helm"
 REGISTRY = "with a registry"
-LONG = ("takes minutes", "takes minutes, root", "keeps running", "on GPUs")
-"""What a block may say that it needs; the last ones are read as far as their options, files and targets."""
+MINUTES = "takes minutes"
+KEEPS_RUNNING = "keeps running"
+LONG = (MINUTES, "takes minutes, root", KEEPS_RUNNING, "on GPUs")
+"""What a block may say that it needs."""
 
 _FENCE = re.compile(r"^```(?:sh|console|bash)(?: title=\"([^\"]*)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _WITHIN = re.compile(r"\$\(sweyard ([^|)]*)\|([^)]*)\)")
