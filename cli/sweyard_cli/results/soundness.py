@@ -83,7 +83,7 @@ BOUNDS = (
         "rollout/infra_failure_fraction",
         "Attempts lost to infrastructure",
         0.05,
-        "Sandboxes or images fail: the wave has the reasons",
+        "Sandboxes or images fail: the page's wave of that step has the reasons",
     ),
     Bound(
         _WITH_SIGNAL,
