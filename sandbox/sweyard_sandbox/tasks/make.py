@@ -113,6 +113,7 @@ def _practice_of(source: Source, count: int, tasks: list[Task], options: Options
 def _tasks_of(
     out: Path, source: Source, quotas: dict[str, int], options: Options, seen: set[str], progress: Progress
 ) -> Made:
+    progress(f"{source.name} {source.version}: running its own tests, twice")
     suite = discover(source.root)
     progress(f"{source.name} {source.version}: {len(suite.coverage)} tests, {suite.runner}")
     mutations = candidates(source.root, suite, options)

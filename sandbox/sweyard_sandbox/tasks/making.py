@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from sweyard_sandbox.tasks.exclusive import exclusive
-from sweyard_sandbox.tasks.make import Options, make_dataset
+from sweyard_sandbox.tasks.make import Options, Progress, make_dataset
 from sweyard_sandbox.tasks.mutation.kinds import KINDS
 from sweyard_sandbox.tasks.sizes import Kept, splits_of
 from sweyard_sandbox.tasks.source import Source, SourceError, copy_repository, fetch_package
@@ -67,11 +67,21 @@ def check(making: Making) -> None:
         raise SourceError("name at least one source: --package NAME==VERSION or --repo DIR")
 
 
-def _make(making: Making, telling: Telling) -> Kept:
-    seen: list[Source] = [fetch_package(requirement, making.cache) for requirement in making.packages]
-    seen += [copy_repository(repository, making.cache) for repository in making.repositories]
-    unseen = [fetch_package(requirement, making.cache) for requirement in making.unseen_packages]
+def _make(making: Making, telling: Progress) -> Kept:
+    seen, unseen = sources_of(making, telling)
     return make_dataset(making.folder, seen, unseen, making.options, telling)
+
+
+def sources_of(making: Making, progress: Progress) -> tuple[list[Source], list[Source]]:
+    """The trees of what is seen in training and of what is not, fetched where they are not here. Raises SourceError."""
+
+    def fetched(requirement: str) -> Source:
+        progress(f"{requirement}: fetching its source archive from the package index")
+        return fetch_package(requirement, making.cache)
+
+    seen = [fetched(requirement) for requirement in making.packages]
+    seen += [copy_repository(repository, making.cache) for repository in making.repositories]
+    return seen, [fetched(requirement) for requirement in making.unseen_packages]
 
 
 @contextmanager

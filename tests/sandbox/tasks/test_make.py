@@ -25,7 +25,7 @@ from sweyard_sandbox.runtimes.local.runtime import LocalRuntime
 from sweyard_sandbox.tasks.build import difficulty_of
 from sweyard_sandbox.tasks.check import check_tasks
 from sweyard_sandbox.tasks.load import load_tasks
-from sweyard_sandbox.tasks.make import Options, Quotas
+from sweyard_sandbox.tasks.make import Options, Quotas, make_dataset
 from sweyard_sandbox.tasks.making import Making, run
 from sweyard_sandbox.tasks.mutation.find import find_mutations
 from sweyard_sandbox.tasks.sizes import TooFewTasksError
@@ -244,6 +244,14 @@ def test_a_source_without_tests_leaves_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no test files"):
         run(Making(name="x", cache=tmp_path / "cache", repositories=[tmp_path / "bare"]))
     assert not (tmp_path / "cache" / "datasets").exists()
+
+
+def test_that_a_suite_runs_is_told_before_it_does(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    told: list[str] = []
+    with pytest.raises(SourceError, match="no test files"):
+        make_dataset(tmp_path / "x", [copy_repository(tmp_path / "bare", tmp_path)], [], Options(), told.append)
+    assert told == ["bare local: running its own tests, twice"]
 
 
 def test_a_making_that_is_terminated_leaves_no_temporary_folder(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sweyard_sandbox.tasks.making import Making, sources_of
 from sweyard_sandbox.tasks.source import SourceError, fetch_package
 
 PIP = """#!/bin/sh
@@ -58,3 +59,14 @@ def test_why_a_package_cannot_be_had_is_told_in_one_line(
         fetch_package("six==1.0", tmp_path / "cache")
     assert str(refused.value).startswith(f"package six==1.0: {told}")
     assert "\n" not in str(refused.value)
+
+
+def test_each_package_is_told_before_it_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", "uv", PIP.format(log=tmp_path / "log"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    told: list[str] = []
+    making = Making(name="x", cache=tmp_path / "cache", packages=["six==1.0"], unseen_packages=["none"])
+    with pytest.raises(SourceError, match="name a version"):
+        sources_of(making, told.append)
+    assert told == [f"{name}: fetching its source archive from the package index" for name in ("six==1.0", "none")]
