@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 GROUP_ESTIMATORS = ("grpo", "rloo", "dr_grpo", "reinforce_plus_plus_baseline", "gspo", "cispo")
 """Estimators that compare the attempts of one group."""
 
-SCRIPTED_AGENTS = ("short",)
-"""Agents with a scripted solver, whose conversations a scripted warm-up imitates."""
+SCRIPTED_AGENTS = ("short", "custom")
+"""Agents with a scripted solver, whose conversations a scripted warm-up imitates; `custom` if it has `scripted`, which
+the trainer asks."""
 
 
 def _learns_in_groups(spec: "TrainingRunSpec") -> bool:
@@ -144,7 +145,7 @@ RUN_RULES = (
     Rule(
         "warmup.demonstrations",
         f"`scripted` needs an agent with a scripted solver ({', '.join(SCRIPTED_AGENTS)}): set agent.type to one of "
-        "them, or demonstrations to `dataset`",
+        "them, demonstrations to `dataset`, or warmup.steps to 0",
         _warmup_can_be_scripted,
         "self.?mode.orValue('rl') != 'rl' || self.?warmup.?demonstrations.orValue('dataset') != 'scripted'"
         f" || self.?agent.?type.orValue('short') in {list(SCRIPTED_AGENTS)}",

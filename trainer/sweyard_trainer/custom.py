@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from sweyard_api.algorithm import Algorithm
 from sweyard_api.training_run import TrainingRunSpec
+from sweyard_api.workload import Agent as AgentSpec
 from sweyard_api.workload import MAX_REWARD
-from sweyard_sandbox.agents.registry import load_agent_factory
+from sweyard_sandbox.agents.custom import CustomAgent
+from sweyard_sandbox.agents.registry import load_agent_factory, make_agent
 from sweyard_sandbox.custom_code import CustomCodeError, load_function, users_faults
 from sweyard_trainer.rollout.reward import load_reward
 from sweyard_trainer.trajectory import Trajectory
@@ -31,6 +33,17 @@ def check_custom_code(spec: TrainingRunSpec) -> None:
     load_group_filter(spec.algorithm)
     if spec.agent.type == "custom":
         load_agent_factory(spec.agent)
+        if spec.mode == "rl" and spec.warmup is not None and spec.warmup.demonstrations == "scripted":
+            _demand_script(spec.agent)
+
+
+def _demand_script(spec: AgentSpec) -> None:
+    agent = make_agent(spec)
+    if isinstance(agent, CustomAgent) and not agent.has_script:
+        raise CustomCodeError(
+            f"{agent.called} returned an agent without `scripted`, which a scripted warm-up imitates: write it, set "
+            "warmup.demonstrations to `dataset`, or warmup.steps to 0"
+        )
 
 
 def load_estimator(algorithm: Algorithm) -> "Callable[[Sequence[Tensor]], list[Tensor]] | None":

@@ -30,6 +30,11 @@ class CustomAgent:
         if not callable(getattr(self.agent, "run", None)):
             raise CustomCodeError(f"{self.called} returned {self.agent!r}; it must return an agent, which has `run`")
 
+    @property
+    def has_script(self) -> bool:
+        """Whether it can show a warm-up how tasks are solved."""
+        return hasattr(self.agent, "scripted")
+
     async def run(self, task: Task, session: ChatSession, sandbox: Sandbox) -> AsyncIterator[Turn]:
         """The user's turns. Raises CustomCodeError."""
         num_turns = 0
@@ -52,9 +57,8 @@ class CustomAgent:
 
     def scripted(self, task: Task, *, correct: bool, seed: int) -> list[Message]:
         """The user's, if there is one. Raises NotImplementedError, CustomCodeError."""
-        script = getattr(self.agent, "scripted", None)
-        if script is None:
+        if not self.has_script:
             raise has_no_script("custom")
         with users_faults(f"{self.called} failed by its `scripted` on task {task.id!r}", NotImplementedError):
-            messages: list[Message] = script(task, correct=correct, seed=seed)
+            messages: list[Message] = self.agent.scripted(task, correct=correct, seed=seed)
         return messages

@@ -117,7 +117,7 @@ class Transcript:
 
 def has_no_script(agent_type: str) -> NotImplementedError:
     """What `scripted` raises of an agent without a scripted solver."""
-    said = f"agent.type {agent_type} has no scripted solver; warm up from a data set of trajectories"
+    said = f"agent.type {agent_type} has no scripted solver"
     return NotImplementedError(said)
 
 

@@ -40,6 +40,9 @@ def enormously_small(groups): return [rewards - 1e9 for rewards in groups]
 def as_large_as_may_be(groups): return [rewards / rewards.abs() * 1e6 for rewards in groups]
 def lists(groups): return [(rewards - 1).tolist() for rewards in groups]
 def no_answer(group): return None
+class Silent:
+    def run(self, task, session, sandbox): ...
+def silent(spec): return Silent()
 async def patient(task, attempt): return 0.0
 """
 TASK = Task.model_construct(id="t", problem_statement="mend it")
@@ -98,6 +101,21 @@ def test_every_kind_is_checked_at_the_start(make_spec: Any, sections: dict[str, 
 
 def test_a_run_without_custom_code_passes(make_spec: Any) -> None:
     check_custom_code(make_spec())
+
+
+SCRIPTED = {"steps": 1, "demonstrations": "scripted"}
+
+
+def test_an_agent_that_shows_how_is_imitated_by_a_scripted_warm_up(make_spec: Any) -> None:
+    agent = {"type": "custom", "factory": "swe_custom:one_turn"}
+    check_custom_code(make_spec(agent=agent, warmup=SCRIPTED))
+
+
+def test_one_that_does_not_is_refused_at_the_start(make_spec: Any) -> None:
+    agent = {"type": "custom", "factory": "users_code:silent"}
+    with pytest.raises(CustomCodeError, match="users_code:silent' returned an agent without `scripted`.*steps to 0"):
+        check_custom_code(make_spec(agent=agent, warmup=SCRIPTED))
+    check_custom_code(make_spec(agent=agent))
 
 
 async def test_the_examples_reward_halves_long_patches(make_trajectory: Any) -> None:
