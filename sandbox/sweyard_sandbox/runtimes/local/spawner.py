@@ -48,7 +48,10 @@ def main() -> None:
             answer = {"error": str(error)}
         for descriptor in descriptors:
             os.close(descriptor)
-        control.send(json.dumps(answer).encode())
+        try:
+            control.send(json.dumps(answer).encode())
+        except ConnectionError:  # the host went while it waited for the answer
+            break
     for pid in list(alive):
         _kill(pid, alive)
     for folder in owned:
