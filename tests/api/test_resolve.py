@@ -30,6 +30,12 @@ def test_explicit_fields_beat_the_preset_and_the_preset_beats_defaults() -> None
     assert (spec.rollout.group_size, spec.rollout.groups_per_step, spec.rollout.infra_retries) == (4, 16, 2)
 
 
+def test_an_agent_of_ones_own_may_warm_up_by_its_own_script() -> None:
+    spec = resolve({**TINY, "agent": {"type": "custom", "factory": "mine:agent"}})
+    assert spec.warmup is not None
+    assert spec.warmup.demonstrations == "scripted"
+
+
 def test_a_null_leaves_the_field_to_the_preset_as_on_a_cluster() -> None:
     spec = resolve({**TINY, "rollout": {"groupSize": None}, "steps": None})
     assert (spec.rollout.group_size, spec.steps) == (8, 20)
