@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null || echo $(CACHE)/uv/bin/uv)
 export SWEYARD_CACHE := $(CACHE)
 export UV_CACHE_DIR := $(CACHE)/uv-cache
+# What downloads for minutes shows how far it is, but in a log.
+UNSEEN := $(shell [ -t 2 ] || echo --quiet)
 export UV_PYTHON_INSTALL_DIR := $(CACHE)/uv-python
 export MYPY_CACHE_DIR := $(CACHE)/mypy
 # Else each process compiles anew what it imports of ours, and pytest what it rewrites: two seconds a start.
@@ -47,7 +49,7 @@ $(VENV)/.complete: requirements/dev.txt pyproject.toml | $(UV)
 	@if [ -L $(VENV) ]; then echo "$(VENV) is a link, and what it leads to would be cleared: remove the link"; exit 1; fi
 	@echo "== Python environment in $(VENV): about 2 minutes and 7 GB the first time, seconds afterwards"
 	$(UV) venv --quiet --clear --python '>=3.11,<3.14' $(VENV)
-	$(UV) pip sync --quiet --compile-bytecode --python $(PY) requirements/dev.txt
+	$(UV) pip sync $(UNSEEN) --compile-bytecode --python $(PY) requirements/dev.txt
 	$(UV) pip install --quiet --no-deps --python $(PY) --editable .
 	@touch $@
 endif

@@ -36,6 +36,8 @@ def up(tool: Tool, arguments: argparse.Namespace) -> None:
     tool.progress.say(f"Cluster {spec.name} is up: {spec.api_url}")
     tool.progress.hint(f"Next:  export KUBECONFIG={tool.cache.cluster(spec.name).kubeconfig}")
     tool.progress.hint(f"       {tool.binaries.path('kubectl')} get nodes")
+    if not spec.control_plane_only:
+        tool.progress.hint("       cluster/README.md tells how images and the chart come onto it")
 
 
 def down(tool: Tool, arguments: argparse.Namespace) -> None:
