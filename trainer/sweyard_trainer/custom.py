@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sweyard_api.algorithm import Algorithm
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_api.workload import Agent as AgentSpec
 from sweyard_api.workload import MAX_REWARD
+from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.custom import CustomAgent
 from sweyard_sandbox.agents.registry import load_agent_factory, make_agent
 from sweyard_sandbox.custom_code import CustomCodeError, load_function, users_faults

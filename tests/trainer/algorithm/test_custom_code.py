@@ -113,7 +113,7 @@ def test_an_agent_that_shows_how_is_imitated_by_a_scripted_warm_up(make_spec: An
 
 def test_one_that_does_not_is_refused_at_the_start(make_spec: Any) -> None:
     agent = {"type": "custom", "factory": "users_code:silent"}
-    with pytest.raises(CustomCodeError, match="users_code:silent' returned an agent without `scripted`.*steps to 0"):
+    with pytest.raises(CustomCodeError, match=r"users_code:silent' returned an agent without `scripted`.*steps to 0"):
         check_custom_code(make_spec(agent=agent, warmup=SCRIPTED))
     check_custom_code(make_spec(agent=agent))
 

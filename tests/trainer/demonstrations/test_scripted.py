@@ -45,7 +45,7 @@ class Scriptless(RightOrWrong):
 
 def test_a_task_without_a_script_is_named_with_what_can_be_done(renderer: ChatRenderer) -> None:
     task = Task.model_construct(id="t")
-    with pytest.raises(UnsupportedError, match="task t: no script: choose other tasks by warmup.tasks"):
+    with pytest.raises(UnsupportedError, match=r"task t: no script: choose other tasks by warmup\.tasks"):
         scripted_demonstrations([task], Scriptless(), renderer, correct_fraction=1.0, seed=0)
 
 
