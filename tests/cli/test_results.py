@@ -49,6 +49,27 @@ def test_a_rollout_file_that_is_none_is_named(make_run: MakeRun) -> None:
         read_results(run)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("progress.json", '{"totalSteps": [2]}'),
+        ("summary.json", '{"steps": NaN}'),
+        ("summary.json", '{"evaluations": {"final": [{"source": "heldout"}]}}'),
+        ("metrics/metrics.jsonl", '{"step": 1, "phase": "evaluation", "eval/heldout/solved_fraction": "x"}\n'),
+    ],
+)
+def test_a_file_with_something_else_in_it_is_named(make_run: MakeRun, name: str, content: str) -> None:
+    run = make_run()
+    (run / name).write_text(content)
+    with pytest.raises(UserError, match=rf"{name} holds no .*: it is damaged, or another program's"):
+        read_results(run)
+
+
+def test_an_attempt_at_a_task_whose_name_no_file_can_hold_is_read(make_run: MakeRun) -> None:
+    [key] = read_results(make_run(attempts={"step-000001": [attempt("t\ud800")]})).steps[1]
+    assert load_attempt(key).task_id == "t\ud800"
+
+
 def test_not_a_number_is_kept_as_such(make_run: MakeRun) -> None:
     results = read_results(make_run(rows=[step_row(1, math.nan), step_row(2, 0.5)]))
     (_, first), (_, second) = results.series("rollout/reward_mean")

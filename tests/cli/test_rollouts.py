@@ -80,6 +80,12 @@ def test_the_list_is_a_table_or_json(make_run: MakeRun, sweyard: Sweyard) -> Non
     assert sweyard("rollouts", "list", run, "--reward", "7").stdout == "no such attempts\n"
 
 
+def test_no_word_of_a_file_commands_the_terminal(make_run: MakeRun, sweyard: Sweyard) -> None:
+    run = make_run(attempts={"step-000001": [attempt("t\x1b[2J", "solved\x1b]0;x\x07")]})
+    listed = sweyard("rollouts", "list", run).stdout
+    assert ("\x1b" in listed, "t␛[2J" in listed, "solved␛]0;x␇" in listed) == (False, True, True)
+
+
 def test_an_attempt_is_shown_turn_by_turn_with_nothing_hidden(make_run: MakeRun, sweyard: Sweyard) -> None:
     transcript = [
         {"role": "system", "content": "you repair"},

@@ -6,6 +6,9 @@ from typing import Any
 import yaml
 
 from sweyard_api.pod_options import PodOptions
+from sweyard_cli.errors import UserError
+
+DAMAGED = "the run's config is damaged, or another program's"
 
 SECTIONS_OF_A_CLUSTER = (
     *("images", "storage", "restart", "suspend", "queueName"),
@@ -15,10 +18,13 @@ POD_FIELDS = tuple(field.alias or name for name, field in PodOptions.model_field
 
 
 def shown_config(config: Mapping[str, Any], *, without_cluster: bool) -> str:
-    """YAML; empty where the config is not known."""
+    """YAML; empty where the config is not known. Raises UserError where it is none."""
     if not config:
         return ""
-    shown = without_pods(config) if without_cluster else dict(config)
+    try:
+        shown = without_pods(config) if without_cluster else dict(config)
+    except (TypeError, AttributeError) as error:
+        raise UserError(DAMAGED) from error
     return yaml.safe_dump(shown, sort_keys=False, width=100)
 
 

@@ -10,7 +10,7 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.figures import duration, interval, percent, plural
 from sweyard_cli.report.charts import charts_of
 from sweyard_cli.report.choose import choose_attempts
-from sweyard_cli.report.config_shown import shown_config
+from sweyard_cli.report.config_shown import DAMAGED, shown_config
 from sweyard_cli.report.reading import read_chapters
 from sweyard_cli.report.text import visible
 from sweyard_cli.results.evaluations import SourceFigure
@@ -94,7 +94,7 @@ def facts_of(config: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     try:
         return list(_facts(config)) if config else []
     except (KeyError, TypeError, AttributeError) as error:
-        raise UserError("the run's config is damaged, or another program's") from error
+        raise UserError(DAMAGED) from error
 
 
 def _facts(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

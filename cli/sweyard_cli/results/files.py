@@ -1,17 +1,31 @@
 """Reading files that a run is still writing, or stopped writing in the middle of a line."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweyard_api.resolve import dump_config, resolve
+from sweyard_api.training_run import TrainerStatus
 from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 
 CONFIG_FILE = "config.yaml"
+
+
+class _Summary(BaseModel):
+    """What is counted on in a summary.json, beside its evaluations."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str = ""
+    mode: str = ""
+    steps: int = 0
+    seconds: dict[str, float] = {}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -22,6 +36,29 @@ def read_json(path: Path) -> dict[str, Any]:
     if value is None:
         raise UserError(f"{path} holds no JSON object: it is damaged, or another program's")
     return value
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """The trainer's progress.json; empty if there is none. Raises UserError for what cannot be one.
+
+    Fields that this version does not know are let be, and so is a phase of that kind.
+    """
+    report = read_json(path)
+    names = {field.alias for name, field in TrainerStatus.model_fields.items() if name != "phase"}
+    known = {name: value for name, value in report.items() if name in names}
+    return _checked(path, report, TrainerStatus, known, "report")
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """A run's summary.json; empty before its end. Raises UserError for what cannot be one."""
+    summary = read_json(path)
+    return _checked(path, summary, _Summary, summary, "summary")
+
+
+def iterate_steps(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of metrics that tell of a step; none if there is no such file."""
+    if path.exists():
+        yield from (row for row in iterate_json_lines(path) if _is_step(row.get("step")))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -50,10 +87,24 @@ def write_config(directory: Path, run: Mapping[str, Any]) -> None:
     (directory / CONFIG_FILE).write_text(dump_config(resolve(run["spec"])), encoding="utf-8")
 
 
+def _checked(
+    path: Path, content: dict[str, Any], model: type[BaseModel], known: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    try:
+        model.model_validate(known)
+    except ValidationError as error:
+        raise UserError(f"{path} holds no {name} of a run: it is damaged, or another program's") from error
+    return content
+
+
+def _is_step(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 def _parse(line: bytes) -> dict[str, Any] | None:
     """A run that goes on after a crash may leave half a line in the middle of a file, too."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None

@@ -10,7 +10,7 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import LOCK_FILE
 from sweyard_cli.results.attempts import AttemptKey, evenly, index_attempts, step_files
 from sweyard_cli.results.evaluations import EvaluationFigures, evaluations_of
-from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
+from sweyard_cli.results.files import CONFIG_FILE, iterate_steps, read_config, read_report, read_summary
 from sweyard_trainer.rollouts.files import ROLLOUTS, evaluation_label, find_files
 
 MAX_STEPS_READ = 60
@@ -70,12 +70,10 @@ def read_results(directory: Path) -> RunResults:
     metrics, rollouts = directory / "metrics" / "metrics.jsonl", directory / ROLLOUTS
     if not any(path.exists() for path in (metrics, rollouts, directory / "progress.json")):
         raise UserError(f"{directory} holds no run: no metrics, rollouts or progress.json in it")
-    progress, summary = read_json(directory / "progress.json"), read_json(directory / "summary.json")
-    rows = [row for row in iterate_json_lines(metrics) if "step" in row] if metrics.exists() else []
+    progress, summary = read_report(directory / "progress.json"), read_summary(directory / "summary.json")
+    rows = list(iterate_steps(metrics))
     config = read_config(directory / CONFIG_FILE)
-    evaluations = evaluations_of(
-        summary, rows, int(progress.get("totalSteps", -1)), trains=_mode(summary, config) != "eval"
-    )
+    evaluations = _read_evaluations(directory, summary, rows, int(progress.get("totalSteps", -1)), config)
     files = find_files(rollouts)
     steps = step_files(files)
     return RunResults(
@@ -89,6 +87,20 @@ def read_results(directory: Path) -> RunResults:
         steps={step: list(index_attempts(steps[step])) for step in evenly(list(steps), MAX_STEPS_READ)},
         held_out=_read_held_out(files, evaluations),
     )
+
+
+def _read_evaluations(
+    directory: Path,
+    summary: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    total_steps: int,
+    config: Mapping[str, Any],
+) -> Sequence[EvaluationFigures]:
+    try:
+        return evaluations_of(summary, rows, total_steps, trains=_mode(summary, config) != "eval")
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        path = directory / ("summary.json" if "evaluations" in summary else "metrics/metrics.jsonl")
+        raise UserError(f"{path} holds no figures of an evaluation: it is damaged, or another program's") from error
 
 
 def _mode(summary: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:

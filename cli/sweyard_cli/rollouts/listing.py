@@ -23,5 +23,5 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     attempt_id, outcome, reward, *counts = (row[name] for name in COLUMNS)
-    shown = attempt_id if attempt_id.isprintable() else visible(attempt_id)
-    return (shown, outcome, f"{reward:.4g}", *map(str, counts))
+    attempt_id, outcome = (text if text.isprintable() else visible(text) for text in (attempt_id, outcome))
+    return (attempt_id, outcome, f"{reward:.4g}", *map(str, counts))

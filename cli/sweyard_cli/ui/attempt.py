@@ -23,10 +23,10 @@ _DECIDING = re.compile(r"(FAILED|ERROR|E  )|\b(failed|error|errors|missing|not r
 
 def read_attempt_view(files: RunFiles, attempt_id: str) -> dict[str, Any]:
     """Raises NotThereError, RolloutFormatError."""
-    path = find_attempt(files.index.paths(), escape(attempt_id))
+    path = find_attempt(files.index.paths(), attempt_id)
     if path is None:
         raise NotThereError(f"run {files.name} has recorded no attempt {attempt_id}")
-    row = read_row(path, escape(attempt_id), _COLUMNS)
+    row = read_row(path, attempt_id, _COLUMNS)
     return {**attempt_view(row), "label": path.stem, "group": group_of(files, row["group_id"])}
 
 

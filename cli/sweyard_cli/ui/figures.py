@@ -23,14 +23,15 @@ def figures_of(rows: Rows, attempts: pa.Table, progress: Mapping[str, Any]) -> d
     A step is of the weights before it: `versions` is what there is to add to a step's number, None where it is not
     known yet. `bounds` are of curves: where each stops being sound.
     """
-    phases = list(dict.fromkeys(row["phase"] for row in rows if row.get("phase") not in (None, EVALUATION)))
+    named = (phase for row in rows if isinstance(phase := row.get("phase"), str))
+    phases = [phase for phase in dict.fromkeys(named) if phase != EVALUATION]
     return {
         "phases": {phase: columns_of([row for row in rows if row.get("phase") == phase]) for phase in phases},
         "evaluations": [evaluation_of(row) for row in rows if row.get("phase") == EVALUATION],
         "outcomes": _by_step(count_outcomes(attempts)),
         "turns": _by_step(mean_turns(attempts)),
         "bounds": {bound.figure: bound.limit for bound in BOUNDS},
-        "versions": progress["weightVersion"] - progress["step"] if progress.get("weightVersion") is not None else None,
+        "versions": progress["weightVersion"] - progress.get("step", 0) if "weightVersion" in progress else None,
     }
 
 

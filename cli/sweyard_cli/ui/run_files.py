@@ -8,7 +8,7 @@ from typing import Any
 
 from sweyard_cli.report.config_shown import shown_config
 from sweyard_cli.report.page import facts_of
-from sweyard_cli.results.files import CONFIG_FILE, iterate_json_lines, read_config, read_json
+from sweyard_cli.results.files import CONFIG_FILE, iterate_steps, read_config, read_report, read_summary
 from sweyard_cli.results.soundness import findings_of
 from sweyard_cli.ui.attempt_index import AttemptIndex
 from sweyard_cli.ui.figures import figures_of, spark_of
@@ -36,8 +36,8 @@ class RunFiles:
     def state(self) -> Answer:
         """How far it is. Raises UserError for damaged files, as all that follows does."""
         snapshot = asdict(LocalRunSource(self.name, self.directory).snapshot())
-        progress = read_json(self.directory / PROGRESS_FILE)
-        summary = read_json(self.directory / "summary.json")
+        progress = read_report(self.directory / PROGRESS_FILE)
+        summary = read_summary(self.directory / "summary.json")
         restarts = self.restart_steps()
         return {
             **snapshot,
@@ -61,8 +61,7 @@ class RunFiles:
 
     def restart_steps(self) -> list[int]:
         """After how many steps its process began anew, each time."""
-        path = self.directory / RESTARTS_FILE
-        return [int(row["step"]) for row in iterate_json_lines(path)] if path.exists() else []
+        return [int(row["step"]) for row in iterate_steps(self.directory / RESTARTS_FILE)]
 
     def config(self) -> Mapping[str, Any]:
         """The resolved config; empty where a cluster keeps it in a ConfigMap."""
@@ -75,7 +74,7 @@ class RunFiles:
 
     def figures(self) -> Answer:
         """All curves, and a sentence for each rollout file that cannot be read."""
-        progress = read_json(self.directory / PROGRESS_FILE)
+        progress = read_report(self.directory / PROGRESS_FILE)
         unread = list(self.index.unread().values())
         return {**figures_of(self.rows(), self.index.table(), progress), "unread": unread}
 
@@ -85,7 +84,7 @@ class RunFiles:
         with self._lock:
             stamp = file_stamp(path)
             if stamp != self._rows_stamp:
-                self._rows = [row for row in iterate_json_lines(path) if "step" in row] if stamp else []
+                self._rows = list(iterate_steps(path))
                 self._rows_stamp = stamp
             return self._rows
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from sweyard_cli.errors import UserError
 from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 from sweyard_cli.local.trainer_process import PROGRESS_FILE, TrainerProcess, modified_at
-from sweyard_cli.results.files import read_json
+from sweyard_cli.results.files import read_report
 from sweyard_cli.view.snapshot import RunSnapshot, snapshot_of_trainer
 
 PHASES = {"starting": "Starting", "warmup": "Warm-up", "rl": "Running", "sft": "Running", "evaluating": "Evaluating"}
@@ -31,18 +30,14 @@ class LocalRunSource:
         phase = PHASES.get(str(report.get("phase", "starting")), "Finishing")
         if end in ("Failed", "Stopped"):
             report["message"] = self._last_words(end)
-        try:
-            return snapshot_of_trainer(self._name, end or phase, report)
-        except (TypeError, ValueError) as error:
-            path = self._output / PROGRESS_FILE
-            raise UserError(f"{path} holds no report of a run: it is damaged, or another program's") from error
+        return snapshot_of_trainer(self._name, end or phase, report)
 
     def _report(self) -> dict[str, Any]:
         """What our process wrote; what an earlier one did is no news of it."""
         path = self._output / PROGRESS_FILE
         if self._process is not None and modified_at(path) == self._process.report_before:
             return {}
-        return read_json(path)
+        return read_report(path)
 
     def _end_of_ours(self) -> str | None:
         assert self._process is not None, "asked of our own process alone"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_tokens_are_columns_and_numbers_where_the_tokenizer_is_gone(get: Get) ->
             "versions": [-1, -1, 7, 7, 7],
         }
     ]
-    assert "the run keeps no model/tokenizer.json" in told["without_texts"]
+    assert "the run keeps no whole model/tokenizer.json" in told["without_texts"]
 
 
 def test_tokens_tell_what_the_trainer_saw_of_those_that_it_trained(make_run: MakeRun) -> None:
@@ -169,6 +170,14 @@ def test_tokens_tell_what_the_trainer_saw_of_those_that_it_trained(make_run: Mak
     [segment] = client_of(run).get("/api/runs/_/run/tokens", params={"id": "step-1/t3/0"}).json()["segments"]
     assert segment["trainer_logprobs"] == [None, None, -0.25, -0.5, -1.0]
     assert segment["entropies"] == [None, None, 0.25, 0.5, 1.0]
+
+
+def test_what_a_life_before_saw_of_other_tokens_is_left_out(make_run: MakeRun) -> None:
+    run = make_run()
+    values = np.array([-0.25], np.float32)
+    write_seen(run / "rollouts", "step-000002", [SeenTokens("step-1/t3/0", 0, values, values)])
+    [segment] = client_of(run).get("/api/runs/_/run/tokens", params={"id": "step-1/t3/0"}).json()["segments"]
+    assert segment.keys() == {"ids", "mask", "logprobs", "versions"}
 
 
 def test_a_wave_sums_where_time_went_and_counts_failures(make_run: MakeRun) -> None:
@@ -198,6 +207,42 @@ def test_a_step_that_ends_while_one_looks_is_seen(make_run: MakeRun) -> None:
     (run / "rollouts" / "step-000001.parquet").unlink()
     assert client.get("/api/runs/_/run/attempts", params={"text": "as solved"}).json()["rows"][0]["task_id"] == "t9"
     assert client.get("/api/runs/_/run/attempts").json()["of"] == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("progress.json", '{"step": Infinity}', 400),
+        ("progress.json", '{"step": 1, "weightVersion": "x"}', 400),
+        ("progress.json", "[" * 100_000, 400),
+        ("summary.json", '{"seconds": [1]}', 400),
+        ("summary.json", '{"mode": {}}', 400),
+        ("config.yaml", "{model: {name: m}, inference: x}", 400),
+        ("metrics/restarts.jsonl", '{"at": 1}\n{"step": "x"}\n{"step": NaN}\n', 200),
+        ("metrics/metrics.jsonl", '{"step": 1, "phase": NaN}\n{"step": 2, "phase": []}\n{"step": "3"}\n', 200),
+    ],
+)
+def test_a_file_with_something_else_in_it_hides_no_other_run(
+    make_run: MakeRun, name: str, content: str, status: int
+) -> None:
+    run = make_run()
+    shutil.copytree(run, run.with_name("whole"))
+    (run / name).write_text(content)
+    client = client_of(run.parent)
+    assert [line["name"] for line in client.get("/api/runs").json()] == ["run", "whole"]
+    told = client.get("/api/runs/_/run")
+    assert told.status_code == status
+    assert "damaged" in told.text or status == 200
+    assert client.get("/api/runs/_/run/figures").status_code in (200, status)
+    assert client.get("/api/runs/_/whole").status_code == 200
+
+
+def test_tokens_are_numbers_where_the_tokenizer_is_damaged(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "model").mkdir()
+    (run / "model" / "tokenizer.json").write_text("{}")
+    told = client_of(run).get("/api/runs/_/run/tokens", params={"id": "step-1/t3/0"}).json()
+    assert (told["texts"], "no whole model/tokenizer.json" in told["without_texts"]) == ({}, True)
 
 
 @pytest.mark.parametrize("damage", ["cut", "a directory", "another program's"])

@@ -44,6 +44,23 @@ def test_one_attempt_and_some_columns_are_read_alone(
         read_attempt(path, "1/c/0")
 
 
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["journal", "sealed"])
+def test_an_id_that_no_file_can_hold_as_it_is_is_found(
+    tmp_path: Path, make_attempt: MakeAttempt, is_sealed: bool
+) -> None:
+    attempts = [make_attempt(f"1/{name}/0") for name in ("a\ud83d", "\U0010ffff")]
+    if is_sealed:
+        seal(tmp_path / LABEL, attempts)
+    else:
+        Journal(tmp_path / LABEL, attempts).close()
+    files = find_files(tmp_path)
+    for each in attempts:
+        path = find_attempt(files, each.attempt_id)
+        assert path is not None
+        assert read_attempt(path, each.attempt_id).attempt_id == each.attempt_id
+        assert read_row(path, each.attempt_id, ["attempt_id"]) == {"attempt_id": each.attempt_id}
+
+
 def test_files_that_are_none_of_ours_are_named(tmp_path: Path) -> None:
     path = tmp_path / f"{LABEL}.parquet"
     path.write_bytes(b"no parquet")

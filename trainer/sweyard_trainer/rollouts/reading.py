@@ -12,6 +12,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer.rollouts.codec import decode, decode_plain
 from sweyard_trainer.rollouts.files import JOURNAL, label_of_attempt
 from sweyard_trainer.rollouts.schema import SCHEMA, VERSION, VERSION_KEY
+from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.rollouts.trigrams import may_hold, trigrams_of_group
 from sweyard_trainer.trajectory import Trajectory
 
@@ -115,12 +116,12 @@ def _sealed_batches(path: Path, columns: Sequence[str], holding: str) -> Iterato
 
 
 def _holds(path: Path, attempt_id: str) -> bool:
-    return attempt_id in read_columns(path, ["attempt_id"]).column(0).to_pylist()
+    return escape(attempt_id) in read_columns(path, ["attempt_id"]).column(0).to_pylist()
 
 
 def _find_row(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.RecordBatch:
     found = _row_of_journal if path.suffix == JOURNAL else _row_of_sealed
-    row = found(path, attempt_id, columns)
+    row = found(path, escape(attempt_id), columns)
     if row is None:
         raise NoSuchAttemptError(f"{path} holds no attempt {attempt_id}")
     return row
