@@ -88,6 +88,16 @@ class TrainingRunSpec(Model):
         return 0 if self.mode == "eval" else self.steps
 
 
+MAX_SENTENCE_CHARACTERS = 1_024
+_METRIC_NAMES = {"rule": "self.all(name, size(name) <= 256)", "message": "names have at most 256 characters"}
+
+Figures = Annotated[
+    dict[str, float], Field(max_length=64, json_schema_extra={"x-kubernetes-validations": [_METRIC_NAMES]})
+]
+"""By name. Bounded as all that a trainer writes: a status that etcd has no room for could not be written any more, and
+a run would never be told to be over."""
+
+
 class TrainerStatus(Model):
     """Written by the trainer alone, by server-side apply."""
 
@@ -107,19 +117,19 @@ class TrainerStatus(Model):
     """Share done, warm-up and evaluation included."""
     estimated_remaining_seconds: int | None = None
     """Time left at the present pace."""
-    metrics: Annotated[dict[str, float], Field(max_length=64)] = {}
+    metrics: Figures = {}
     """rewardMean, solvedFraction, tokensPerSecond, infraFailureFraction, and each evaluation's solved fraction."""
-    last_checkpoint: str | None = None
+    last_checkpoint: Annotated[str, Field(max_length=4_096)] | None = None
     """Path of the last complete checkpoint, relative to the run's volume, or its URL."""
     last_checkpoint_step: int | None = None
     """Step it was taken after."""
     best_checkpoint_step: int | None = None
     """Step after which checkpoint.bestBy was solved best; its checkpoint is kept."""
-    updated_at: str = ""
+    updated_at: Annotated[str, Field(max_length=64)] = ""
     """RFC 3339 time of this report."""
     report_every_seconds: Annotated[int, Field(ge=1)] | None = None
     """It reports again within so long, also when there is no news; unset by one that promises nothing."""
-    message: str = ""
+    message: Annotated[str, Field(max_length=MAX_SENTENCE_CHARACTERS)] = ""
     """A sentence for people."""
 
 

@@ -8,13 +8,28 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 
 from sweyard_api.resolve import dump_config, resolve
-from sweyard_api.training_run import TrainerStatus
 from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 
 CONFIG_FILE = "config.yaml"
+
+
+class _Report(BaseModel):
+    """What is counted on in a progress.json."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
+
+    step: int = 0
+    total_steps: int = 0
+    weight_version: int | None = None
+    progress_percentage: int = 0
+    estimated_remaining_seconds: int | None = None
+    metrics: dict[str, float | None] = {}
+    message: str = ""
+    updated_at: str = ""
 
 
 class _Summary(BaseModel):
@@ -39,20 +54,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The trainer's progress.json; empty if there is none. Raises UserError for what cannot be one.
-
-    Fields that this version does not know are let be, and so is a phase of that kind.
-    """
-    report = read_json(path)
-    names = {field.alias for name, field in TrainerStatus.model_fields.items() if name != "phase"}
-    known = {name: value for name, value in report.items() if name in names}
-    return _checked(path, report, TrainerStatus, known, "report")
+    """The trainer's progress.json; empty if there is none. Raises UserError for what cannot be one."""
+    return _checked(path, _Report, "report")
 
 
 def read_summary(path: Path) -> dict[str, Any]:
     """A run's summary.json; empty before its end. Raises UserError for what cannot be one."""
-    summary = read_json(path)
-    return _checked(path, summary, _Summary, summary, "summary")
+    return _checked(path, _Summary, "summary")
 
 
 def iterate_steps(path: Path) -> Iterator[dict[str, Any]]:
@@ -87,11 +95,10 @@ def write_config(directory: Path, run: Mapping[str, Any]) -> None:
     (directory / CONFIG_FILE).write_text(dump_config(resolve(run["spec"])), encoding="utf-8")
 
 
-def _checked(
-    path: Path, content: dict[str, Any], model: type[BaseModel], known: Mapping[str, Any], name: str
-) -> dict[str, Any]:
+def _checked(path: Path, model: type[BaseModel], name: str) -> dict[str, Any]:
+    content = read_json(path)
     try:
-        model.model_validate(known)
+        model.model_validate(content)
     except ValidationError as error:
         raise UserError(f"{path} holds no {name} of a run: it is damaged, or another program's") from error
     return content

@@ -63,6 +63,6 @@ def snapshot_of_trainer(name: str, phase: str, report: Mapping[str, Any]) -> Run
         total_steps=int(report.get("totalSteps", 0)),
         progress_percentage=int(report.get("progressPercentage", 0)),
         remaining_seconds=report.get("estimatedRemainingSeconds"),
-        metrics=dict(report.get("metrics") or {}),
+        metrics={name: value for name, value in (report.get("metrics") or {}).items() if value is not None},
         message=str(report.get("message", "")),
     )

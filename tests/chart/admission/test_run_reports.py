@@ -73,6 +73,25 @@ def test_a_trainer_takes_nothing_out_of_the_status(trainer: Account, runs: None)
         trainer.patch(f"{RUNS}/tiny/status", [{"op": "remove", "path": "/status/phase"}])
 
 
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        ({"message": "m" * 1_025}, "Too long"),
+        ({"lastCheckpoint": "c" * 4_097}, "Too long"),
+        ({"updatedAt": "u" * 65}, "Too long"),
+        ({"metrics": {"n" * 257: 1.0}}, "names have at most 256 characters"),
+        ({"metrics": {str(number): 1.0 for number in range(65)}}, "Too many"),
+    ],
+    ids=lambda report: next(iter(report)) if isinstance(report, dict) else "",
+)
+def test_a_report_leaves_room_for_the_rest_of_the_status(
+    report: dict[str, Any], told: str, trainer: Account, runs: None
+) -> None:
+    """Most of it is copied, and what is too large for etcd no operator could write any more."""
+    with pytest.raises(RefusedError, match=told):
+        apply_status(trainer, "tiny", {"trainer": report})
+
+
 def test_a_trainer_does_not_change_runs(trainer: Account, runs: None) -> None:
     with pytest.raises(RefusedError, match=r'cannot patch resource "trainingruns"'):
         trainer.patch(f"{RUNS}/tiny", [{"op": "add", "path": "/spec/suspend", "value": True}])

@@ -140,6 +140,14 @@ async def test_the_share_done_never_goes_back(tmp_path: Path) -> None:
     assert reporter.report.progress_percentage == 30
 
 
+async def test_what_is_said_is_cut_to_what_the_status_takes(tmp_path: Path) -> None:
+    sink = RecordingSink()
+    reporter = make_reporter(tmp_path, sink, [0.0])
+    reporter.update(message="m" * 5_000)
+    await reporter.flush()
+    assert [len(report["message"]) for report in sink.reports] == [1_024]
+
+
 @pytest.mark.parametrize(
     ("expected", "told"),
     [

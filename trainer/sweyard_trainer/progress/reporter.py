@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from sweyard_api.training_run import TrainerStatus
+from sweyard_api.training_run import MAX_SENTENCE_CHARACTERS, TrainerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +66,11 @@ class ProgressReporter:
         return self._report
 
     def update(self, **fields: Any) -> None:
-        """Change fields of the report. The percentage never goes back within a process."""
+        """Change fields of the report. The percentage never goes back within a process; what is said is cut short."""
         if "progress_percentage" in fields:
             fields["progress_percentage"] = max(fields["progress_percentage"], self._report.progress_percentage)
+        if "message" in fields:
+            fields["message"] = fields["message"][:MAX_SENTENCE_CHARACTERS]
         self._report = TrainerStatus.model_validate(
             {**self._report.model_dump(), **fields, "updated_at": self._stamp()}
         )
