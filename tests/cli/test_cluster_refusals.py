@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,56 @@ def test_half_a_certificate_is_told(tmp_path: Path) -> None:
     kubeconfig.write_text(torn)
     with pytest.raises(UserError, match="cannot be used"):
         connect(kubeconfig=str(kubeconfig))
+
+
+@pytest.mark.parametrize(
+    ("line", "torn", "told"),
+    [
+        ("user: {}", "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /none}}", r"No such file"),
+        (
+            "user: {}",
+            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo no >&2; exit 3']}}",
+            r"users\[\]\.user\.exec\) failed: exec: process returned 3\. no",
+        ),
+        (
+            "user: {}",
+            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [hello]}}",
+            r"failed to decode process output",
+        ),
+        ("server: https://127.0.0.1:1", "server: localhost:1", r"`server` is localhost:1: an address begins with"),
+        ("- context:", "- context: x\n  unused:", r"has no attribute"),
+    ],
+    ids=["no program", "a program that fails", "a program that says something else", "no address", "no context"],
+)
+def test_what_a_kubeconfig_gives_no_connection_by_is_told(tmp_path: Path, line: str, torn: str, told: str) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "config", "https://127.0.0.1:1")
+    whole = kubeconfig.read_text()
+    assert line in whole
+    kubeconfig.write_text(whole.replace(line, torn))
+    with pytest.raises(UserError, match=f"cannot be used: .*{told}"):
+        connect(kubeconfig=str(kubeconfig))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>sign in</html>", b"[]", b"null", b"{}", bytes(range(256)), b"[" * 100_000],
+    ids=["a page", "a list", "null", "an empty object", "no text", "depths"],
+)
+def test_what_is_no_api_server_is_told_with_its_address(tmp_path: Path, body: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as answering:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        kubeconfig = write_kubeconfig(tmp_path / "config", address)
+        answering.submit(_answer, listening, body)
+        with pytest.raises(UnreachableError, match=f"what answers at {address} is no API server of Kubernetes"):
+            list_runs(connect(kubeconfig=str(kubeconfig)), everywhere=True)
+
+
+def _answer(listening: socket.socket, body: bytes) -> None:
+    """One request."""
+    asked, _ = listening.accept()
+    with asked:
+        asked.recv(65_536)
+        asked.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
 @pytest.mark.parametrize(
