@@ -63,7 +63,7 @@ def test_half_a_certificate_is_told(tmp_path: Path) -> None:
         ("user: {}", "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /none}}", r"No such file"),
         (
             "user: {}",
-            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo no >&2; exit 3']}}",
+            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, echo no >&2; exit 3]}}",
             r"users\[\]\.user\.exec\) failed: exec: process returned 3\. no",
         ),
         (

@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from tests.cli.conftest import ROWS, TINY, attempt, evaluation_row, step_row
@@ -68,6 +69,17 @@ def test_a_file_with_something_else_in_it_is_named(make_run: MakeRun, name: str,
 def test_an_attempt_at_a_task_whose_name_no_file_can_hold_is_read(make_run: MakeRun) -> None:
     [key] = read_results(make_run(attempts={"step-000001": [attempt("t\ud800")]})).steps[1]
     assert load_attempt(key).task_id == "t\ud800"
+
+
+def test_an_attempt_whose_text_is_damaged_is_told_with_its_file(make_run: MakeRun) -> None:
+    run = make_run(attempts={"step-000001": [attempt(grading_log="a log that is found in the file")]})
+    path = run / "rollouts" / "step-000001.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    path.write_bytes(path.read_bytes().replace(b"a log that is found", b"a log that is fount"))
+    [key] = read_results(run).steps[1]
+    with pytest.raises(UserError, match=r"step-000001\.parquet is no rollout file: it is damaged"):
+        load_attempt(key)
 
 
 def test_not_a_number_is_kept_as_such(make_run: MakeRun) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sweyard_cli.errors import UserError
 from sweyard_trainer.rollouts.codec import decode_plain
 from sweyard_trainer.rollouts.files import step_of
-from sweyard_trainer.rollouts.reading import RolloutFormatError, iterate_batches, read_row
+from sweyard_trainer.rollouts.reading import RolloutFormatError, iterate_batches, read_row, typed_damage
 
 KEY_COLUMNS = ("attempt_id", "task_id", "group_id", "outcome", "num_turns")
 READ_COLUMNS = (
@@ -54,15 +54,19 @@ def index_attempts(path: Path) -> Iterator[AttemptKey]:
     """The attempts of one file, in the order they ended. Raises UserError for a file that is none of a run's."""
     try:
         for batch in iterate_batches(path, KEY_COLUMNS):
-            for row in decode_plain(batch, KEY_COLUMNS):
-                yield AttemptKey(path=path, **row)
+            with typed_damage(path):
+                rows = decode_plain(batch, KEY_COLUMNS)
+            yield from (AttemptKey(path=path, **row) for row in rows)
     except RolloutFormatError as error:
         raise UserError(str(error)) from error
 
 
 def load_attempt(key: AttemptKey) -> Attempt:
-    """The attempt at a key."""
-    row = read_row(key.path, key.attempt_id, READ_COLUMNS)
+    """The attempt at a key. Raises UserError where its text is damaged."""
+    try:
+        row = read_row(key.path, key.attempt_id, READ_COLUMNS)
+    except RolloutFormatError as error:
+        raise UserError(str(error)) from error
     return Attempt(
         attempt_id=key.attempt_id,
         task_id=key.task_id,

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,16 @@ def test_an_id_that_no_file_can_hold_as_it_is_is_found(
         assert path is not None
         assert read_attempt(path, each.attempt_id).attempt_id == each.attempt_id
         assert read_row(path, each.attempt_id, ["attempt_id"]) == {"attempt_id": each.attempt_id}
+
+
+def test_no_damage_of_a_journal_ends_who_reads_it(tmp_path: Path, make_attempt: MakeAttempt) -> None:
+    Journal(tmp_path / LABEL, [make_attempt(f"1/{name}/0") for name in "abc"]).close()
+    [path] = find_files(tmp_path).values()
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        with suppress(RolloutFormatError):
+            assert len(read_attempts(path)) <= 3
 
 
 def test_files_that_are_none_of_ours_are_named(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from sweyard_trainer.rollouts.surrogates import escape
 from sweyard_trainer.rollouts.trigrams import may_hold, trigrams_of_group
 from sweyard_trainer.trajectory import Trajectory
 
+_DAMAGE = (pa.ArrowException, OSError, MemoryError)
+"""What Arrow raises of a stream that is not what was written; the last of a length that is not."""
+
 
 class RolloutFormatError(SweyardError, ValueError):
     """A file that is not of this version of sweyard, or damaged."""
@@ -91,17 +94,24 @@ def iterate_batches(
 
 
 def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Up to where it ends, in the middle of a record if its writer was killed, or is at it."""
+    """Up to where it ends, in the middle of a record if its writer was killed, or is at it, or is damaged.
+
+    The format has no checksums: what is read of a damaged record unchecked may end this process.
+    """
     with path.open("rb") as file:
         try:
             stream = pa.ipc.open_stream(file)
-        except pa.ArrowInvalid:
+        except _DAMAGE:
             return
         _refuse_other_version(path, stream.schema)
+        with typed_damage(path):
+            if not stream.schema.equals(SCHEMA):
+                raise ValueError("these are no columns of ours")
         while True:
             try:
                 batch = stream.read_next_batch()
-            except (StopIteration, pa.ArrowInvalid, OSError):
+                batch.validate(full=True)
+            except (StopIteration, *_DAMAGE):
                 return
             yield batch.select(list(columns))
 
