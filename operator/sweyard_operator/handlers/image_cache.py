@@ -1,5 +1,6 @@
 """One pass over one ImageCache: observe, plan, execute."""
 
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -21,6 +22,7 @@ from sweyard_operator.observe.image_cache import (
 )
 from sweyard_operator.observe.image_need import cache_of, observe_wanted
 from sweyard_operator.observe.listed_images import listed_images, listed_sizes
+from sweyard_operator.observe.warning_events import observe_warnings
 from sweyard_operator.plan.image_cache import plan_image_cache
 from sweyard_operator.plan.image_need import Need, follow
 from sweyard_operator.plan.mirrors import mirrored
@@ -95,6 +97,10 @@ class ImageCacheController:
         images = tuple(mirrored(image, spec.mirrors) for image in wanted_images(spec.images, source))
         asked = (mirrored(image, spec.mirrors) for image in observe_wanted(caches, namespace, name))
         self._needs[key] = follow(self._needs.get(key, Need()), asked, images)
+        pods = tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name))
+        agents = tuple(item for kind in _AGENT_CHILDREN for item in caches.labelled(kind, namespace, LABEL_CACHE, name))
+        lacking = _lacking_pods(agents, pods, reports.keys() >= set(nodes))
+        warnings = await observe_warnings(self._operator.cluster, namespace, lacking)
         return ObservedCache(
             images=images,
             missing_source=spec.images_from if source is None else None,
@@ -106,11 +112,10 @@ class ImageCacheController:
             sizes={} if source is None else _sizes(source, spec),
             disk_bytes=disk_bytes_of(every_node),
             config_maps=config_maps,
-            pods=tuple(caches.labelled(PODS, namespace, LABEL_CACHE, name)),
-            agents=tuple(
-                item for kind in _AGENT_CHILDREN for item in caches.labelled(kind, namespace, LABEL_CACHE, name)
-            ),
+            pods=pods,
+            agents=agents,
             need=self._needs[key],
+            agent_warning=next(iter(warnings.values()), ""),
         )
 
     def _child_changed(self, before: Manifest | None, after: Manifest | None) -> None:
@@ -145,6 +150,12 @@ class ImageCacheController:
         cache = cache_of(self._operator.caches.get(ROLLOUT_POOLS, namespace, labels_of(item)[LABEL_POOL]))
         if cache is not None:
             self._operator.queue.add(Key(IMAGE_CACHES.kind, namespace, cache), DEMAND_GAP_SECONDS)
+
+
+def _lacking_pods(agents: Iterable[Manifest], pods: Collection[Manifest], has_every_report: bool) -> list[str]:
+    """UID of a DaemonSet none of whose pods is there: one that is tells by itself what it waits for."""
+    sets = [item["metadata"]["uid"] for item in agents if item["kind"] == DAEMON_SETS.kind]
+    return [] if pods or has_every_report else sets
 
 
 def _sizes(source: Manifest, spec: ImageCacheSpec) -> dict[str, tuple[int, int]]:

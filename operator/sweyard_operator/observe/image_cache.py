@@ -61,6 +61,8 @@ class ObservedCache:
     """What the holders of its pools ask for."""
     empty_source: str | None = None
     """Name of the `imagesFrom` ConfigMap, if it exists and lists nothing."""
+    agent_warning: str = ""
+    """What was last said of the DaemonSet while it lacks pods: a namespace may forbid them."""
 
 
 def usable_nodes(nodes: Iterable[Manifest], selector: Mapping[str, str]) -> tuple[str, ...]:

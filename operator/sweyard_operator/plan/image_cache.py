@@ -187,6 +187,8 @@ def _ready(observed: ObservedCache, totals: CacheTotals) -> Condition:
         message = f"{totals.cached} of {totals.total} images are on their nodes; the others failed: see status.failures"
         return Condition("Ready", "False", "PullsFailed", message)
     silent = f"; no report yet from {', '.join(totals.silent_nodes[:3])}" if totals.silent_nodes else ""
+    if silent and observed.agent_warning:
+        silent += f", whose agents are not made (`mode: pods` needs no rights on nodes): {observed.agent_warning}"
     first = totals.held_up
     held_up = f"; {first.image} waits on {first.node}: {first.reason}: {first.message}" if first is not None else ""
     message = f"{totals.cached} of {totals.total} images are on their nodes{silent}{held_up}"

@@ -12,6 +12,7 @@ from sweyard_operator.observe.image_cache import LABEL_ROLE, ROLE_REPORT
 from sweyard_operator.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
+    EVENTS,
     IMAGE_CACHES,
     PODS,
     ROLE_BINDINGS,
@@ -70,6 +71,27 @@ def test_a_settled_cache_is_left_alone() -> None:
         api.touch()
         await asyncio.sleep(120)
         assert [method for method, _ in api.requests[before:] if method != "GET"] == []
+
+    play(story)
+
+
+def test_a_namespace_that_forbids_agents_is_told_in_its_own_words() -> None:
+    async def story(api: FakeApiServer) -> None:
+        daemon_set = api.store.get((DAEMON_SETS, *AGENTS))
+        assert daemon_set is not None
+        said = {"reason": "FailedCreate", "message": 'violates PodSecurity "restricted:latest"', "type": "Warning"}
+        about = {"involvedObject": {"uid": daemon_set["metadata"]["uid"], "kind": "DaemonSet"}}
+        api.store.create(EVENTS, manifest(EVENTS, "refused", **said, **about))
+        api.store.remove((CONFIG_MAPS, "team", report_name("cache", NODE)))
+        api.touch()
+        await asyncio.sleep(120)
+        cache = api.store.get(ADDRESS)
+        assert cache is not None
+        ready = next(entry for entry in cache["status"]["conditions"] if entry["type"] == "Ready")
+        assert ready["message"].endswith(
+            f"no report yet from {NODE}, whose agents are not made (`mode: pods` needs no rights on nodes): "
+            'FailedCreate: violates PodSecurity "restricted:latest"'
+        )
 
     play(story)
 
