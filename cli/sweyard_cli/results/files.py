@@ -43,9 +43,16 @@ class _Summary(BaseModel):
     seconds: dict[str, float] = {}
 
 
+def is_there(path: Path) -> bool:
+    """Raises UserError for what may have no end, such as a pipe: whatever a run's own code leaves is read."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no file: remove it to do without")
+    return path.is_file()
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; empty if there is no such file. Raises UserError for anything but an object."""
-    if not path.exists():
+    if not is_there(path):
         return {}
     value = _parse(path.read_bytes())
     if value is None:
@@ -65,13 +72,13 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 def iterate_steps(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a file of metrics that tell of a step; none if there is no such file."""
-    if path.exists():
+    if is_there(path):
         yield from (row for row in iterate_json_lines(path) if _is_step(row.get("step")))
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; empty if there is no such file. Raises UserError for anything but a mapping."""
-    if not path.exists():
+    if not is_there(path):
         return {}
     try:
         value = load_document(path.read_text(encoding="utf-8"))

@@ -32,7 +32,7 @@ def read_tokens_view(files: RunFiles, attempt_id: str) -> dict[str, Any]:
 def seen_columns(segment: Segment, seen: SeenTokens | None) -> dict[str, list[float | None]]:
     """What the trainer saw, null of tokens that it did not train; nothing where it trained none.
 
-    A life that makes the attempts of a step again has not trained them yet: what is there then is of other tokens.
+    Where it is of another number of tokens it is not of these.
     """
     mask = segment.loss_mask.copy()
     mask[:1] = False  # nothing predicts it

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -243,6 +244,24 @@ def test_tokens_are_numbers_where_the_tokenizer_is_damaged(make_run: MakeRun) ->
     (run / "model" / "tokenizer.json").write_text("{}")
     told = client_of(run).get("/api/runs/_/run/tokens", params={"id": "step-1/t3/0"}).json()
     assert (told["texts"], "no whole model/tokenizer.json" in told["without_texts"]) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["progress.json", "summary.json", "config.yaml", "metrics/metrics.jsonl", "rollouts/step-000001.parquet"],
+)
+@pytest.mark.parametrize("to", ["a pipe", "/dev/zero"])
+def test_what_has_no_end_holds_nobody_up(make_run: MakeRun, name: str, to: str) -> None:
+    path = make_run() / name
+    path.unlink(missing_ok=True)
+    if to == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(to)
+    client = client_of(path.parents[name.count("/")])
+    answers = [client.get(f"/api/runs{address}") for address in ("", "/_/run", "/_/run/figures", "/_/run/attempts")]
+    assert any(f"{path} is no file" in answer.text for answer in answers)
+    assert answers[0].status_code == 200
 
 
 @pytest.mark.parametrize("damage", ["cut", "a directory", "another program's"])

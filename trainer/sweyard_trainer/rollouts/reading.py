@@ -98,6 +98,7 @@ def _journal_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBa
 
     The format has no checksums: what is read of a damaged record unchecked may end this process.
     """
+    _refuse_no_file(path)
     with path.open("rb") as file:
         try:
             stream = pa.ipc.open_stream(file)
@@ -155,6 +156,8 @@ def _row_of_sealed(path: Path, attempt_id: str, columns: Sequence[str]) -> pa.Re
 
 
 def _open_sealed(source: Path | IO[bytes], place: Path | str) -> pq.ParquetFile:
+    if isinstance(source, Path):
+        _refuse_no_file(source)
     with typed_damage(place):
         file = pq.ParquetFile(source, page_checksum_verification=True)
         schema = file.schema_arrow
@@ -179,6 +182,12 @@ def typed_damage(path: Path | str) -> Iterator[None]:
         raise RolloutFormatError(
             f"{path} is no rollout file: it is damaged, or another program's; remove it to do without"
         ) from error
+
+
+def _refuse_no_file(path: Path) -> None:
+    """A pipe, say, may have no end, nor a beginning; whatever a run's own code leaves is read."""
+    if path.exists() and not path.is_file():
+        raise RolloutFormatError(f"{path} is no file: remove it to do without")
 
 
 def _refuse_other_version(path: Path | str, schema: pa.Schema) -> None:
