@@ -19,6 +19,9 @@ _ACCELERATOR_MEMORY = "torch.OutOfMemoryError"
 _MAX_WORDS = 700
 """Characters of a log's end: the last ten lines or so."""
 _QUIET_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+_UNSEEN_ENDS = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""What containerd and kubelets say of containers that ended while they were away themselves. The exit codes that go
+with it, 255 and 137, are theirs and not the process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class PodState:
     node: str
     """Empty until it is placed."""
     is_disrupted: bool
-    """The cluster ends it for reasons of its own: a drain, a preemption, a lost or stopping node."""
+    """The cluster ends it for reasons of its own: a drain, a preemption, a lost or stopping node; or it did not see how
+    it ended."""
     gpus: int
     """GPUs that its containers hold while it is placed and lives."""
     due_at: datetime | None
@@ -134,7 +138,14 @@ def _eviction(status: Manifest) -> Trouble | None:
 
 def _is_disrupted(status: Manifest) -> bool:
     """Not by the kubelet for want of memory or disk, which may be the pod's own doing."""
+    if any(_is_unseen(end) for _, end in _failures(status)):
+        return True
     return _condition(status, "DisruptionTarget").get("status") == "True" and status.get("reason") != "Evicted"
+
+
+def _is_unseen(end: Manifest) -> bool:
+    """Nobody knows how the container ended: its node's runtime was away, or forgot it."""
+    return end.get("reason") in _UNSEEN_ENDS
 
 
 def _scheduling(status: Manifest) -> Trouble | None:
@@ -174,6 +185,9 @@ def _ended_trouble(name: str, end: Manifest) -> Trouble:
     if _ACCELERATOR_MEMORY in str(end.get("message", "")):
         return Trouble(Reason.ACCELERATOR_MEMORY, f"{name} ran out of the accelerator's memory: {_last_words(end)}")
     said = _last_words(end)
+    if _is_unseen(end):
+        how = f"{name} ended while its node's container runtime was away, so nobody knows how"
+        return Trouble(Reason.EXITED, f"{how}{': ' + said if said else ''}")
     return Trouble(Reason.EXITED, f"{name} ended with exit code {end.get('exitCode')}{': ' + said if said else ''}")
 
 

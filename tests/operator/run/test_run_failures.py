@@ -83,6 +83,19 @@ def test_a_drained_gang_starts_again_without_spending_a_restart(running: Make) -
     assert "demo-trainer-2-1: EvictionByEvictionAPI" in world.run["status"]["lastFailure"]["message"]
 
 
+@pytest.mark.parametrize(("exit_code", "reason"), [(255, "Unknown"), (137, "ContainerStatusUnknown")])
+def test_an_end_that_the_nodes_runtime_did_not_see_spends_no_restart(
+    running: Make, exit_code: int, reason: str
+) -> None:
+    world = running(restart={"limit": 0, "backoffSeconds": 0})
+    world.end_gang(0, exit_code=exit_code, reason=reason, said="finished")
+    world.settle()
+    failure = world.run["status"]["lastFailure"]
+    assert (world.run["status"]["restarts"], failure["reason"]) == (0, "Disrupted")
+    assert failure["message"].endswith("container runtime was away, so nobody knows how: finished")
+    assert "demo-trainer-1" in world.names(JOBS)
+
+
 def test_a_pod_that_filled_its_nodes_disk_spends_a_restart(running: Make) -> None:
     world = running(restart={"limit": 1, "backoffSeconds": 0})
     world.end_gang(0, exit_code=137)
