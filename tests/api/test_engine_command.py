@@ -1,11 +1,20 @@
 """How a vLLM server is started for a run."""
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from sweyard_api.engine_command import engine_arguments, engine_environment, engine_model, engine_uses_gpu
+from sweyard_api.engine_command import (
+    ENGINE_START,
+    HEADLESS,
+    engine_arguments,
+    engine_environment,
+    engine_model,
+    engine_uses_gpu,
+)
 from sweyard_api.problem import InvalidSpecError
 from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainingRunSpec
@@ -41,6 +50,11 @@ def test_a_cpu_engine_runs_eagerly_with_its_cache_in_whole_gibibytes() -> None:
     assert engine_environment(spec)["VLLM_SERVER_DEV_MODE"] == "1"
 
 
+def test_an_engine_may_load_for_as_long_as_the_run_waits_for_it() -> None:
+    spec = run("tiny", inference={"startupDeadlineSeconds": 5_400})
+    assert engine_environment(spec)["VLLM_ENGINE_READY_TIMEOUT_S"] == "5400"
+
+
 def test_a_gpu_engine_takes_its_share_of_the_memory() -> None:
     spec = run("deepswe-32b")
     given = options(spec)
@@ -58,7 +72,7 @@ def test_an_engine_that_is_sent_its_weights_over_nccl_listens_for_them() -> None
 
 
 def test_an_engine_may_serve_the_four_bits_that_the_trainer_holds() -> None:
-    assert options(run("qwen3-8b-minimal"))["--model"] == "/model-int4"
+    assert engine_arguments(run("qwen3-8b-minimal"), "/model", 8000)[0] == "/model-int4"
     assert "--quantization" not in options(run("qwen3-8b-minimal"))  # its files say how they are to be read
 
 
@@ -136,13 +150,21 @@ def test_sixteen_gpus_of_two_nodes_are_an_engine() -> None:
 
 
 @pytest.mark.vllm
+@pytest.mark.parametrize("option", [HEADLESS, "--node-rank"])
+def test_vllm_starts_whatever_its_distribution_is_called(option: str) -> None:
+    command = [sys.executable, *ENGINE_START, f"--help={option.lstrip('-')}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, option in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.vllm
 @pytest.mark.filterwarnings("ignore")
 def test_vllm_knows_the_arguments_of_an_engines_pods() -> None:
     from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     spec = run("tiny", inference={"tensorParallel": 2, "pipelineParallel": 2, "podsPerEngine": 2})
-    place = ["--headless", "--nnodes", "2", "--node-rank", "1", "--master-addr", "demo-engine-0.demo-engine"]
+    place = [HEADLESS, "--nnodes", "2", "--node-rank", "1", "--master-addr", "demo-engine-0.demo-engine"]
     parsed = make_arg_parser(FlexibleArgumentParser()).parse_args([*engine_arguments(spec, "/model", 8000), *place])
     assert (parsed.nnodes, parsed.node_rank, parsed.master_addr) == (2, 1, "demo-engine-0.demo-engine")
     assert (parsed.tensor_parallel_size, parsed.pipeline_parallel_size, parsed.headless) == (2, 2, True)
@@ -158,7 +180,7 @@ def test_vllm_knows_every_argument_and_variable(preset: str) -> None:
 
     spec = run(preset)
     parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(engine_arguments(spec, "/model", 8123))
-    assert (parsed.model, parsed.port, parsed.served_model_name) == (engine_model(spec, "/model"), 8123, ["policy"])
+    assert (parsed.model_tag, parsed.port, parsed.served_model_name) == (engine_model(spec, "/model"), 8123, ["policy"])
     assert parsed.max_model_len == spec.inference.max_model_len
     ours = {name for name in engine_environment(spec) if name.startswith("VLLM_")}
     assert ours <= envs.environment_variables.keys()

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from sweyard_api.constants import ENGINE_PORT, STORAGE_MOUNT_PATH, engine_name
-from sweyard_api.engine_command import ENGINE_MODULE, WORKER_MODULE, engine_arguments, engine_environment
+from sweyard_api.engine_command import ENGINE_START, HEADLESS, engine_arguments, engine_environment
 from sweyard_operator.build.pod_template import PodShape, build_pod_name_env, build_pod_template
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, RunContext, RunSettings, owned_metadata, pod_selector
 from sweyard_operator.resources import Manifest
@@ -23,16 +23,22 @@ leader=${SWEYARD_POD_NAME%-*}-$((ordinal - rank)).$SWEYARD_ENGINE_SERVICE
 """
 """Shell: which pod of its engine this is, and where the first one is."""
 _START = f"""{_FIND_LEADER}
-module=$2
-[ $rank = 0 ] || module=$3
-python=$1
-shift 3
-exec $python -m $module "$@" --nnodes $SWEYARD_PODS_PER_ENGINE --node-rank $rank --master-addr $leader
+[ $rank = 0 ] || set -- "$@" {HEADLESS}
+exec "$@" --nnodes $SWEYARD_PODS_PER_ENGINE --node-rank $rank --master-addr $leader
 """
 _ASK = f"""{_FIND_LEADER}
-exec $1 -c "import urllib.request; urllib.request.urlopen('http://$leader:{ENGINE_PORT}/health', timeout=4)"
+exec $1 -c "
+import time, urllib.request
+try:
+    urllib.request.urlopen('http://$leader:{ENGINE_PORT}/health', timeout=$2)
+except OSError as error:
+    is_refused = isinstance(getattr(error, 'reason', error), ConnectionRefusedError)
+    time.sleep(0 if is_refused else $2)
+    raise
+"
 """
-"""Whether an engine serves, asked by any of its pods."""
+"""Whether an engine serves, asked by any of its pods. A server that is busy, out of reach or unknown to the cluster's
+DNS has twice so many seconds; one that has ended is known at once, by its pod that refuses to connect."""
 
 
 def engine_pods(run: RunContext, num_engines: int) -> int:
@@ -93,9 +99,8 @@ def _build_shape(run: RunContext, settings: RunSettings) -> PodShape:
 
 
 def _build_command(run: RunContext, python: str, arguments: list[str]) -> list[str]:
-    if run.config.inference.pods_per_engine == 1:
-        return [python, "-m", ENGINE_MODULE, *arguments]
-    return ["sh", "-c", _START, "engine", python, ENGINE_MODULE, " ".join(WORKER_MODULE), *arguments]
+    one = [python, *ENGINE_START, *arguments]
+    return one if run.config.inference.pods_per_engine == 1 else ["sh", "-c", _START, "engine", *one]
 
 
 def _build_place(run: RunContext) -> list[dict[str, Any]]:
@@ -109,15 +114,28 @@ def _build_place(run: RunContext) -> list[dict[str, Any]]:
 
 def _build_probes(run: RunContext, python: str) -> dict[str, Any]:
     options = run.config.inference
-    asked: dict[str, Any] = {"httpGet": {"path": "/health", "port": "http"}}
-    if options.pods_per_engine > 1:
-        asked = {"exec": {"command": ["sh", "-c", _ASK, "probe", python]}}
-    health = {**asked, "timeoutSeconds": 5}
     failures = math.ceil(options.startup_deadline_seconds / _STARTUP_PERIOD_SECONDS)
     return {
         # Liveness begins only once this has passed, so that no engine is killed while it loads.
-        "startupProbe": {**health, "periodSeconds": _STARTUP_PERIOD_SECONDS, "failureThreshold": failures},
-        "readinessProbe": {**health, "periodSeconds": 5},
+        "startupProbe": {
+            **_build_probe(run, python, timeout_seconds=5),
+            "periodSeconds": _STARTUP_PERIOD_SECONDS,
+            "failureThreshold": failures,
+        },
+        "readinessProbe": {**_build_probe(run, python, timeout_seconds=5), "periodSeconds": 5},
         # Minutes, since a weight sync may hold the server's loop for long.
-        "livenessProbe": {**health, "periodSeconds": 30, "failureThreshold": 10},
+        "livenessProbe": (
+            {**_build_probe(run, python, timeout_seconds=5), "periodSeconds": 30, "failureThreshold": 10}
+            if options.pods_per_engine == 1
+            # The same, but soon where the pod that serves has ended: vLLM's other pods would wait for it for ever.
+            else {**_build_probe(run, python, timeout_seconds=100), "periodSeconds": 10, "failureThreshold": 3}
+        ),
     }
+
+
+def _build_probe(run: RunContext, python: str, *, timeout_seconds: int) -> dict[str, Any]:
+    asked: dict[str, Any] = {"httpGet": {"path": "/health", "port": "http"}}
+    if run.config.inference.pods_per_engine > 1:
+        patience_seconds = 0.4 * timeout_seconds
+        asked = {"exec": {"command": ["sh", "-c", _ASK, "probe", python, f"{patience_seconds:g}"]}}
+    return {**asked, "timeoutSeconds": timeout_seconds}

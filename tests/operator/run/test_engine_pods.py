@@ -1,14 +1,19 @@
 """Engines that span pods: which pod serves, where the others find it, and how many there are."""
 
+import contextlib
+import http.server
 import json
 import subprocess
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.operator.run.manifests import SETTINGS, env_of, make_run, pod_of
 
+from sweyard_api.engine_command import ENGINE_START, HEADLESS
 from sweyard_cluster.testing import TestCluster
 from sweyard_operator.build.disruption_budgets import build_disruption_budgets
 from sweyard_operator.build.engine import build_engines
@@ -52,24 +57,24 @@ def run_as(container: dict[str, Any], command: list[str], pod: str, directory: P
 
 
 @pytest.mark.parametrize(
-    ("ordinal", "module", "rank", "leader"),
+    ("ordinal", "rank", "leader"),
     [
-        pytest.param(0, "vllm.entrypoints.openai.api_server", "0", 0, id="the first pod serves"),
-        pytest.param(1, "vllm.entrypoints.cli.main", "1", 0, id="the second works for the first"),
-        pytest.param(4, "vllm.entrypoints.openai.api_server", "0", 4, id="the third engine's first pod serves"),
-        pytest.param(5, "vllm.entrypoints.cli.main", "1", 4, id="its second works for it"),
+        pytest.param(0, "0", 0, id="the first pod serves"),
+        pytest.param(1, "1", 0, id="the second works for the first"),
+        pytest.param(4, "0", 4, id="the third engine's first pod serves"),
+        pytest.param(5, "1", 4, id="its second works for it"),
     ],
 )
 def test_each_pod_knows_its_place_by_its_name(
-    spanning: dict[str, Any], tmp_path: Path, ordinal: int, module: str, rank: str, leader: int
+    spanning: dict[str, Any], tmp_path: Path, ordinal: int, rank: str, leader: int
 ) -> None:
     told = start(spanning, f"demo-engine-{ordinal}", tmp_path)
-    assert told[:2] == ["-m", module]
+    assert "\n".join(told).startswith("\n".join(ENGINE_START))
     assert told[-6:] == [
         *("--nnodes", "2", "--node-rank", rank),
         *("--master-addr", f"demo-engine-{leader}.demo-engine"),
     ]
-    assert ("serve" in told, "--headless" in told) == (rank != "0", rank != "0")
+    assert (HEADLESS in told) == (rank != "0")
     assert told[told.index("--tensor-parallel-size") + 1] == "8"
     assert told[told.index("--pipeline-parallel-size") + 1] == "2"
 
@@ -81,7 +86,54 @@ def test_every_pod_of_an_engine_is_as_well_as_the_one_that_serves(
     (container,) = pod_of(spanning)["containers"]
     told = run_as(container, container[probe]["exec"]["command"], "demo-engine-3", tmp_path)
     assert told[0] == "-c"
-    assert "'http://demo-engine-2.demo-engine:8000/health'" in told[1]
+    assert any("'http://demo-engine-2.demo-engine:8000/health'" in line for line in told[1:])
+
+
+@pytest.mark.parametrize(
+    ("status", "waited"),
+    [
+        pytest.param(200, None, id="it serves"),
+        pytest.param(500, [40.0], id="it cannot serve now"),
+        pytest.param(None, [0], id="it has ended"),
+    ],
+)
+def test_the_other_pods_wait_for_a_server_but_not_for_one_that_has_ended(
+    spanning: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int | None,
+    waited: list[float] | None,
+) -> None:
+    (container,) = pod_of(spanning)["containers"]
+    program = "\n".join(run_as(container, container["livenessProbe"]["exec"]["command"], "demo-engine-3", tmp_path)[1:])
+    sleeps: list[float] = []
+    monkeypatch.setattr(time, "sleep", sleeps.append)
+    with answering(status) as address, contextlib.ExitStack() as ends:
+        if waited is not None:
+            ends.enter_context(pytest.raises(OSError, match=r"refused|500"))
+        exec(program.replace("demo-engine-2.demo-engine:8000", address), {})
+    assert sleeps == (waited or [])
+
+
+@contextlib.contextmanager
+def answering(status: int | None) -> Iterator[str]:
+    """The address of a server that does; None: where there is none any more."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status or 0)
+            self.end_headers()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        address = f"127.0.0.1:{server.server_port}"
+        if status is not None:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                yield address
+            finally:
+                server.shutdown()
+            return
+    yield address
 
 
 def test_pods_are_counted_and_engines_are_asked() -> None:

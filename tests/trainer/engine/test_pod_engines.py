@@ -12,7 +12,7 @@ from sweyard_api.resolve import resolve
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_trainer.engine.pod_engines import engine_variables, pod_engines
 
-IDLE = "tests.trainer.engine.idle_server"
+IDLE = ("-m", "tests.trainer.engine.idle_server")
 
 
 def run(**inference: Any) -> TrainingRunSpec:
@@ -43,7 +43,7 @@ def test_they_are_told_none_of_the_trainers_secrets() -> None:
 
 
 def test_they_run_until_the_pod_is_done_and_one_that_ended_is_known(tmp_path: Path) -> None:
-    with pod_engines(run(), Path("/m"), {**os.environ, "REPORT": str(tmp_path)}, module=IDLE) as all_run:
+    with pod_engines(run(), Path("/m"), {**os.environ, "REPORT": str(tmp_path)}, start=IDLE) as all_run:
         while len(reports := list(tmp_path.iterdir())) < 2 or not all(path.read_text() for path in reports):
             time.sleep(0.01)
         told = [json.loads(path.read_text()) for path in reports]
@@ -58,6 +58,6 @@ def test_they_run_until_the_pod_is_done_and_one_that_ended_is_known(tmp_path: Pa
 
 def test_other_placements_start_nothing_here(tmp_path: Path) -> None:
     elsewhere = run(placement="separate", tensorParallel=1)
-    with pod_engines(elsewhere, Path("/m"), {**os.environ, "REPORT": str(tmp_path)}, module=IDLE) as all_run:
+    with pod_engines(elsewhere, Path("/m"), {**os.environ, "REPORT": str(tmp_path)}, start=IDLE) as all_run:
         assert all_run()
     assert list(tmp_path.iterdir()) == []

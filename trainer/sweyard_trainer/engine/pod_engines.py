@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sweyard_api.colocated import engine_gpus, engine_ports
-from sweyard_api.engine_command import ENGINE_MODULE, engine_arguments, engine_environment
+from sweyard_api.engine_command import ENGINE_START, engine_arguments, engine_environment
 from sweyard_api.training_run import TrainingRunSpec
 
 TERMINATION_SECONDS = 15.0
@@ -24,18 +24,18 @@ Process = subprocess.Popen[bytes]
 
 @contextmanager
 def pod_engines(
-    spec: TrainingRunSpec, model: Path, variables: Mapping[str, str], *, module: str = ENGINE_MODULE
+    spec: TrainingRunSpec, model: Path, variables: Mapping[str, str], *, start: Sequence[str] = ENGINE_START
 ) -> Iterator[Callable[[], bool]]:
     """Start those that the config places in this pod, if any, with the prepared `model`; stop them at the end.
 
-    Gives a function that says whether all of them still run. `variables` is this process's own environment, `module`
-    what the server is.
+    Gives a function that says whether all of them still run. `variables` is this process's own environment, `start`
+    what Python is told to be the server.
     """
     ports = engine_ports(spec) if spec.inference.placement == "colocated" else []
     processes: list[Process] = []
     try:
         for number, port in enumerate(ports):
-            command = [sys.executable, "-m", module, *engine_arguments(spec, str(model), port)]
+            command = [sys.executable, *start, *engine_arguments(spec, str(model), port)]
             processes.append(subprocess.Popen(command, env=engine_variables(spec, number, variables)))
         yield lambda: all(process.poll() is None for process in processes)
     finally:
