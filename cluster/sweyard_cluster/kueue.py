@@ -26,7 +26,8 @@ NAME = "kueue"
 GROUP = "kueue.x-k8s.io"
 CONVERTED = ("clusterqueues", "cohorts", "localqueues", "workloads")
 """Kinds whose versions differ in more than their name."""
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
+"""A machine may be busy with more than this."""
 
 Manifest = dict[str, Any]
 
@@ -46,7 +47,8 @@ class Kueue:
         config.write_text(yaml.safe_dump(configuration(self.spec, directory) | settings))
         kinds = list(self._kinds())
         kubectl.apply(kinds)
-        kubectl.run("wait", "--for=condition=Established", "crd", *(kind["metadata"]["name"] for kind in kinds))
+        names = [kind["metadata"]["name"] for kind in kinds]
+        kubectl.run("wait", "--for=condition=Established", f"--timeout={READY_SECONDS:g}s", "crd", *names)
         command = [str(self.binaries.path(NAME)), f"--config={config}", f"--kubeconfig={self.paths.kubeconfig}"]
         self.processes.start(NAME, command, self.binaries.environment)
         self.processes.wait(NAME, lambda: answers(self.spec.addresses.kueue_port), READY_SECONDS)

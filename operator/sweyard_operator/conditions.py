@@ -1,6 +1,6 @@
 """Conditions as in meta/v1: one sentence and one word per question that people and machines ask."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -44,6 +44,11 @@ def moved_conditions(old: Iterable[Manifest], new: Iterable[Condition]) -> list[
     """Those whose status or reason changed: worth an event."""
     before = {condition["type"]: (condition.get("status"), condition.get("reason")) for condition in old}
     return [condition for condition in new if before.get(condition.type) != (condition.status, condition.reason)]
+
+
+def find_condition(status: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
+    """One condition of an object's status; empty if there is none."""
+    return next((entry for entry in (status or {}).get("conditions") or () if entry["type"] == kind), {})
 
 
 def rfc3339(moment: datetime) -> str:

@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sweyard_api.base import quantity_value
 from sweyard_api.constants import EXIT_CODE_USER_FAULT, LABEL_COMPONENT
 from sweyard_operator.build.run_context import LABEL_ATTEMPT
-from sweyard_operator.conditions import parse_time
+from sweyard_operator.conditions import find_condition, parse_time
 from sweyard_operator.plan.reasons import Reason
 from sweyard_operator.resources import Manifest, labels_of, name_of
 
@@ -90,7 +89,7 @@ def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
         attempt=int(attempt) if attempt is not None else None,
         created=parse_time(metadata["creationTimestamp"]),
         phase=status.get("phase", "Pending"),
-        is_ready=_condition(status, "Ready").get("status") == "True",
+        is_ready=find_condition(status, "Ready").get("status") == "True",
         node=spec.get("nodeName", ""),
         is_disrupted=_is_disrupted(status),
         gpus=sum(count_gpus(container) for container in spec.get("containers", ())),
@@ -128,7 +127,7 @@ def _trouble(status: Manifest, warning: str | None) -> Trouble | None:
 
 
 def _eviction(status: Manifest) -> Trouble | None:
-    disruption = _condition(status, "DisruptionTarget")
+    disruption = find_condition(status, "DisruptionTarget")
     if status.get("reason") == "Evicted":
         return Trouble(Reason.EVICTED, str(status.get("message", "")))
     if disruption.get("status") == "True":
@@ -140,7 +139,7 @@ def _is_disrupted(status: Manifest) -> bool:
     """Not by the kubelet for want of memory or disk, which may be the pod's own doing."""
     if any(_is_unseen(end) for _, end in _failures(status)):
         return True
-    return _condition(status, "DisruptionTarget").get("status") == "True" and status.get("reason") != "Evicted"
+    return find_condition(status, "DisruptionTarget").get("status") == "True" and status.get("reason") != "Evicted"
 
 
 def _is_unseen(end: Manifest) -> bool:
@@ -149,7 +148,7 @@ def _is_unseen(end: Manifest) -> bool:
 
 
 def _scheduling(status: Manifest) -> Trouble | None:
-    scheduled = _condition(status, "PodScheduled")
+    scheduled = find_condition(status, "PodScheduled")
     if scheduled.get("status") == "False" and scheduled.get("reason") in ("Unschedulable", "SchedulingGated"):
         return Trouble(Reason.UNSCHEDULABLE, str(scheduled.get("message", "")))
     return None
@@ -217,7 +216,3 @@ def _failures(status: Manifest) -> list[tuple[str, Manifest]]:
 
 def _containers(status: Manifest) -> Iterable[Manifest]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _condition(status: Manifest, kind: str) -> dict[str, Any]:
-    return next((entry for entry in status.get("conditions") or () if entry["type"] == kind), {})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sweyard_operator.conditions import parse_time
+from sweyard_operator.conditions import find_condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.trainer_job import TrainerJob
 from sweyard_operator.plan.admission import QueuedWorkload
@@ -68,7 +68,7 @@ class RunSnapshot:
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """One of the run's conditions as last written; empty if there is none."""
-        return next((entry for entry in self.status.get("conditions") or () if entry["type"] == kind), {})
+        return find_condition(self.status, kind)
 
     def has_condition(self, kind: str) -> bool:
         return self.condition(kind).get("status") == "True"

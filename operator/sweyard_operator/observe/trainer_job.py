@@ -1,11 +1,12 @@
 """One attempt of the trainer gang, as its Job tells."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, ANNOTATION_STALLED, LABEL_ATTEMPT
-from sweyard_operator.conditions import parse_time
+from sweyard_operator.conditions import find_condition, parse_time
 from sweyard_operator.resources import Manifest, annotations_of, labels_of, name_of
 
 
@@ -64,7 +65,7 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
     )
 
 
-def _condition(status: Manifest, kind: str) -> dict[str, Any]:
+def _condition(status: Manifest, kind: str) -> Mapping[str, Any]:
     """The condition if it is true, else nothing."""
-    found = (entry for entry in status.get("conditions") or () if entry["type"] == kind and entry["status"] == "True")
-    return next(found, {})
+    found = find_condition(status, kind)
+    return found if found.get("status") == "True" else {}

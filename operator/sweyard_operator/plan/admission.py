@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sweyard_operator.conditions import rfc3339
+from sweyard_operator.conditions import find_condition, rfc3339
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.queue_priority import QueuePriority
 from sweyard_operator.resources import WORKLOADS, Manifest, name_of, namespace_of
@@ -56,8 +56,7 @@ def unready_checks(workload: Manifest) -> list[str]:
 
 def condition(workload: Manifest, kind: str) -> Mapping[str, Any]:
     """One condition, empty if there is none."""
-    entries = (workload.get("status") or {}).get("conditions") or ()
-    return next((entry for entry in entries if entry["type"] == kind), {})
+    return find_condition(workload.get("status"), kind)
 
 
 def plan_giving_back(workload: Manifest, now: datetime) -> Patch:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.progress import is_evaluating
 from sweyard_operator.plan.reasons import ConditionType, Reason
-from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
+from sweyard_operator.plan.restart_policy import Decision, Running, Waiting
 from sweyard_operator.plan.stage import Stage
 
 _WORDS = {
@@ -15,9 +15,7 @@ _WORDS = {
 }
 
 
-def active_phase(
-    snapshot: RunSnapshot, gang: Start | Running | Waiting | Ended, trainer: Stage, stages: Sequence[Stage]
-) -> str:
+def active_phase(snapshot: RunSnapshot, gang: Decision, trainer: Stage, stages: Sequence[Stage]) -> str:
     """The phase of a run that is neither suspended nor over."""
     if isinstance(gang, Running):
         if not trainer.is_ready:

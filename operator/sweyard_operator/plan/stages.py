@@ -1,12 +1,10 @@
 """Images and sandboxes: what stands between the config and the engines."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from sweyard_operator.build.image_cache import cache_name
 from sweyard_operator.build.run_context import RunContext
-from sweyard_operator.conditions import parse_time
+from sweyard_operator.conditions import find_condition, parse_time
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.plan import RefusalReason
 from sweyard_operator.plan.reasons import ConditionType, Reason
@@ -29,7 +27,7 @@ def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
     cache = snapshot.image_cache
     if cache is None:
         return _missing(kind, "ImageCache", name, is_shared=run.config.images.cache_ref is not None)
-    ready, degraded = _condition(cache, "Ready"), _condition(cache, "Degraded")
+    ready, degraded = find_condition(cache.get("status"), "Ready"), find_condition(cache.get("status"), "Degraded")
     if ready.get("status") == "True":
         return Stage(kind, True, Reason.READY, f"ImageCache {name}: {ready.get('message', '')}")
     message = f"ImageCache {name}: {ready.get('message', 'has not reported yet')}"
@@ -60,7 +58,7 @@ def plan_sandboxes(run: RunContext, snapshot: RunSnapshot) -> Stage:
         return Stage(kind, True, Reason.NOT_NEEDED, f"sandboxes run by the {run.config.sandboxes.runtime} runtime")
     if pool is None:
         return _missing(kind, "RolloutPool", run.pool, is_shared=not run.owns_pool)
-    ready = _condition(pool, "Ready")
+    ready = find_condition(pool.get("status"), "Ready")
     message = f"RolloutPool {run.pool}: {ready.get('message', 'has not reported yet')}"
     if ready.get("status") == "True" or (snapshot.jobs and ready.get("reason") == POOL_STARTING):
         return Stage(kind, True, Reason.READY, message)
@@ -74,7 +72,7 @@ def pool_unplaced_since(run: RunContext, snapshot: RunSnapshot) -> datetime | No
     """
     if not run.has_pool or snapshot.rollout_pool is None:
         return None
-    ready, degraded = (_condition(snapshot.rollout_pool, kind) for kind in ("Ready", "Degraded"))
+    ready, degraded = (find_condition(snapshot.rollout_pool.get("status"), kind) for kind in ("Ready", "Degraded"))
     if ready.get("status") != "False" or ready.get("reason") not in _POOL_UNPLACED:
         return None
     return parse_time(degraded["lastTransitionTime"]) if degraded.get("status") == "True" else None
@@ -87,7 +85,3 @@ def _missing(kind: ConditionType, noun: str, name: str, *, is_shared: bool) -> S
     return Stage(
         kind, False, reason, f"{noun} {name} does not exist in this namespace; create it or drop the reference"
     )
-
-
-def _condition(item: Manifest, kind: str) -> Mapping[str, Any]:
-    return next((entry for entry in (item.get("status") or {}).get("conditions") or () if entry["type"] == kind), {})

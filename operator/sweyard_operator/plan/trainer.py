@@ -8,15 +8,13 @@ from sweyard_operator.observe.trainer_job import TrainerJob
 from sweyard_operator.plan.pod_troubles import failed_create, summarize_troubles
 from sweyard_operator.plan.progress import has_reported_its_end
 from sweyard_operator.plan.reasons import ConditionType, Reason
-from sweyard_operator.plan.restart_policy import Ended, Running, Start, Waiting
+from sweyard_operator.plan.restart_policy import Decision, Ended, Running, Start, Waiting
 from sweyard_operator.plan.stage import Stage
 
 _KIND = ConditionType.TRAINER_READY
 
 
-def plan_trainer(
-    run: RunContext, snapshot: RunSnapshot, gang: Start | Running | Waiting | Ended, stages: Sequence[Stage]
-) -> Stage:
+def plan_trainer(run: RunContext, snapshot: RunSnapshot, gang: Decision, stages: Sequence[Stage]) -> Stage:
     """The condition of the trainer."""
     match gang:
         case Running(job):

@@ -12,8 +12,8 @@ from sweyard_api.constants import config_map_name, gateway_name
 from sweyard_api.problem import InvalidSpecError
 from sweyard_operator.build.run_context import COMPONENT_TRAINER, RunContext, RunSettings
 from sweyard_operator.build.trainer_job import build_trainer_job
-from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.bad_config import plan_invalid, plan_unreadable
 from sweyard_operator.plan.deadline import deadline
 from sweyard_operator.plan.engine_count import plan_engine_count, scale_engines
 from sweyard_operator.plan.failed_attempt import read_failure
@@ -26,7 +26,7 @@ from sweyard_operator.plan.plan import Event, Plan
 from sweyard_operator.plan.pod_set_choices import pod_set_choices
 from sweyard_operator.plan.progressing import find_obstacle, plan_progressing
 from sweyard_operator.plan.queueing import admitted_conditions, plan_queued, queue_name, tell_pods_ready
-from sweyard_operator.plan.reasons import ConditionType, Reason
+from sweyard_operator.plan.reasons import Reason
 from sweyard_operator.plan.restart_policy import (
     Ended,
     Failures,
@@ -47,7 +47,6 @@ from sweyard_operator.plan.run_status import (
     build_status,
     find_last_failure,
     find_usage,
-    kept_conditions,
     not_suspended,
     recorded_ledger,
     transition_events,
@@ -82,9 +81,9 @@ def _plan_life(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> P
     try:
         config = read_config(snapshot)
     except InvalidSpecError as error:
-        return _plan_invalid(snapshot, str(error), now)
+        return plan_invalid(snapshot, str(error), now)
     except UnreadableConfigError as error:
-        return _plan_unreadable(snapshot, str(error), now)
+        return plan_unreadable(snapshot, str(error), now)
     choices = pod_set_choices(snapshot.queued.workload, snapshot.queued.flavors)
     run = RunContext(snapshot.name, snapshot.namespace, snapshot.uid, config, choices)
     ledger = count_ledger(recorded_ledger(snapshot), snapshot.jobs)
@@ -202,36 +201,3 @@ def _requeue_after_seconds(work: RunPass, *, is_steady: bool) -> float | None:
     if not is_steady or queue_name(work.snapshot) is not None:
         moments.append(work.now + timedelta(seconds=POLL_SECONDS))
     return min(((moment - work.now).total_seconds() for moment in moments if moment is not None), default=None)
-
-
-def _plan_invalid(snapshot: RunSnapshot, message: str, now: datetime) -> Plan:
-    """Nothing is made of a spec that is wrong; mending it sets the run going."""
-    conditions = [
-        Condition(ConditionType.PROGRESSING, "False", Reason.INVALID_SPEC, message),
-        *unfinished_conditions(),
-        not_suspended(),
-        Condition(ConditionType.INVALID_SPEC, "True", Reason.INVALID_SPEC, message),
-    ]
-    ledger = recorded_ledger(snapshot)
-    status = build_status(
-        snapshot, phase="Pending", conditions=conditions, ledger=ledger, total_steps=0, now=now, start=None
-    )
-    return Plan(status=status, events=transition_events(snapshot, conditions[:1]))
-
-
-def _plan_unreadable(snapshot: RunSnapshot, message: str, now: datetime) -> Plan:
-    """A run that began under another version goes on by itself, and it is told why nobody looks after it."""
-    conditions = kept_conditions(
-        snapshot, [Condition(ConditionType.PROGRESSING, "False", Reason.INVALID_SPEC, message)]
-    )
-    status = build_status(
-        snapshot,
-        phase=str(snapshot.status.get("phase") or "Pending"),
-        conditions=conditions,
-        ledger=recorded_ledger(snapshot),
-        total_steps=int(snapshot.status.get("totalSteps") or 0),
-        now=now,
-        start=snapshot.time("startTime"),
-        placement_failures=recorded_failures(snapshot),
-    )
-    return Plan(status=status, events=transition_events(snapshot, conditions))
