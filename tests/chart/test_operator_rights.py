@@ -20,6 +20,7 @@ from sweyard_operator.resources import (
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     TRAINING_RUNS,
+    WORKLOAD_PRIORITY_CLASSES,
     Resource,
 )
 
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.apiserver
 OPERATOR = "system:serviceaccount:sweyard-system:sweyard-operator"
 AS_OPERATOR = f"--as={OPERATOR}"
 ROLES = ("Role", "RoleBinding")
-READ_ONLY = (NODES, EVENTS, LEASES, TRAINING_RUNS, RESOURCE_FLAVORS, PRIORITY_CLASSES, ENDPOINT_SLICES)
+CLASSES = (RESOURCE_FLAVORS, PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES)
+READ_ONLY = (NODES, EVENTS, LEASES, TRAINING_RUNS, ENDPOINT_SLICES, *CLASSES)
 
 
 @pytest.fixture(scope="module")
