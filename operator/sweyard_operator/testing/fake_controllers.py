@@ -1,7 +1,7 @@
 """Kubernetes' own controllers for the fake API server, as far as a run relies on them; a step at a time.
 
-Jobs are Indexed with backoffLimit 0: no pod is ever made again, one that fails or goes ends the others, and the verdict
-comes when all have ended. StatefulSets and Deployments keep their number of pods.
+Jobs are Indexed with backoffLimit 0: no pod is ever made again, one that fails or goes ends the others, as does a
+deadline, and the verdict comes when all have ended. StatefulSets and Deployments keep their number of pods.
 """
 
 import asyncio
@@ -84,6 +84,7 @@ class FakeControllers:
         phases = [str((pod.get("status") or {}).get("phase", "Pending")) for pod in pods]
         if (
             "Failed" in phases
+            or "activeDeadlineSeconds" in job["spec"]  # which is never set but to be over
             or len(pods) < len(indices)
             or any("deletionTimestamp" in pod["metadata"] for pod in pods)
         ):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sweyard_api.constants import API_VERSION, LABEL_COMPONENT
+from sweyard_operator.conditions import rfc3339
 from sweyard_operator.handlers.training_run import TrainingRunController
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -89,6 +90,15 @@ class World:
             pod["status"]["conditions"].append(told)
             self.api.delete_pod(self.api.store.put(PODS, pod))
         return [str(pod["metadata"]["name"]) for pod in lost]
+
+    def report(self, attempt: int) -> None:
+        """The trainer says that it lives."""
+        run = self.api.store.get((TRAINING_RUNS, NAMESPACE, "demo"))
+        assert run is not None
+        report = {"attempt": attempt, "phase": "rl", "step": 2, "reportEverySeconds": 30}
+        run["status"]["trainer"] = report | {"updatedAt": rfc3339(self.api.now())}
+        self.api.store.put(TRAINING_RUNS, run)
+        self.api.touch()
 
     def suspend(self, wish: bool) -> None:
         run = self.api.store.get((TRAINING_RUNS, NAMESPACE, "demo"))
@@ -190,6 +200,27 @@ def test_a_queued_run_begins_when_it_is_admitted_and_gives_its_quota_back_at_the
         await world.until(lambda: not world.names(WORKLOADS))
 
     play(story, [], queueName="team")
+
+
+def test_a_trainer_that_hangs_is_started_again_and_one_that_cannot_be_heard_is_not() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: world.status().get("phase") == "Running")
+        for _ in range(10):
+            world.report(0)
+            await world.pass_time(30)
+        world.api.lies.is_down = True
+        await world.pass_time(600)
+        world.api.lies.is_down = False
+        await world.pass_time(110)
+        await world.restart_operator()
+        await world.pass_time(110)
+        assert world.live_attempts() == {"0"}
+        await world.until(lambda: world.live_attempts() == {"1"}, seconds=60)
+        await world.until(lambda: is_over(world))
+        status = world.status()
+        assert (status["phase"], status["restarts"], status["lastFailure"]["reason"]) == ("Succeeded", 1, "Stalled")
+
+    play(story, [Ending(1e9, 1)], restart={"backoffSeconds": 0, "stallDeadlineSeconds": 120})
 
 
 @pytest.mark.slow
