@@ -18,6 +18,11 @@ def ids(found: Found) -> list[str]:
     return sorted(found.attempts["attempt_id"].to_pylist())
 
 
+def in_no_time(num_readers: int = 1) -> TextSearch:
+    """One that is never late, however slow the machine."""
+    return TextSearch(num_readers=num_readers, clock=lambda: 0.0)
+
+
 def test_whoever_asks_again_hears_more_the_newest_first(make_run: MakeRun) -> None:
     index = AttemptIndex(make_run(attempts=STEPS) / "rollouts")
     seconds = count()
@@ -29,7 +34,7 @@ def test_whoever_asks_again_hears_more_the_newest_first(make_run: MakeRun) -> No
 
 def test_a_file_is_searched_again_once_it_has_changed(make_run: MakeRun) -> None:
     rollouts = make_run(attempts=STEPS) / "rollouts"
-    index, search = AttemptIndex(rollouts), TextSearch()
+    index, search = AttemptIndex(rollouts), in_no_time()
     assert len(ids(search.among(index.table(), index.paths(), "found"))) == 3
     path = rollouts / "step-000002.parquet"
     write_attempts(path, [attempt(label="2", patch="+other")])
@@ -42,7 +47,7 @@ def test_only_files_of_the_attempts_that_are_asked_for_are_read(make_run: MakeRu
     index = AttemptIndex(rollouts)
     table, paths = index.table(), index.paths()
     (rollouts / "step-000003.parquet").unlink()
-    assert ids(TextSearch().among(table.slice(0, 2), paths, "found")) == ["1/t1/0", "2/t1/0"]
+    assert ids(in_no_time().among(table.slice(0, 2), paths, "found")) == ["1/t1/0", "2/t1/0"]
 
 
 def test_a_file_whose_texts_are_damaged_is_told_and_the_search_goes_on(make_run: MakeRun) -> None:
@@ -54,7 +59,7 @@ def test_a_file_whose_texts_are_damaged_is_told_and_the_search_goes_on(make_run:
     patch = content.index(b"+found")
     content[patch - 40 : patch + 6] = bytes(46)
     path.write_bytes(content)
-    found = TextSearch(num_readers=2).among(table, paths, "found")
+    found = in_no_time(num_readers=2).among(table, paths, "found")
     assert (ids(found), found.searched) == (["1/t1/0", "3/t1/0"], 1.0)
     [sentence] = found.unread
     assert str(path) in sentence
@@ -65,5 +70,5 @@ def test_a_file_that_gave_way_to_another_one_has_nothing(make_run: MakeRun) -> N
     index = AttemptIndex(rollouts)
     table, paths = index.table(), index.paths()
     (rollouts / "step-000002.parquet").unlink()
-    found = TextSearch().among(table, paths, "found")
+    found = in_no_time().among(table, paths, "found")
     assert (ids(found), found.unread) == (["1/t1/0", "3/t1/0"], [])
