@@ -109,10 +109,9 @@ def findings_of(rows: Sequence[Row]) -> list[Finding]:
 
 
 def _finding(bound: Bound, rows: Sequence[Row]) -> Finding | None:
-    told = [
-        (row["step"], value) for row in rows if row.get("phase") == "rl" and (value := bound.value(row)) is not None
-    ]
-    outside = list(takewhile(lambda each: not bound.is_kept(each[1]), reversed(told)))
+    steps = (row for row in reversed(rows) if row.get("phase") == "rl")  # the newest first: no need to look at all
+    told = ((row["step"], value) for row in steps if (value := bound.value(row)) is not None)
+    outside = list(takewhile(lambda each: not bound.is_kept(each[1]), told))
     if not outside:
         return None
     (last, value), (first, _) = outside[0], outside[-1]
