@@ -10,10 +10,11 @@ from sweyard_cli.figures import interval, percent
 from sweyard_cli.report.write import CURVE_FILE, REPORT_FILE, write_report
 from sweyard_cli.results.evaluations import EvaluationFigures, SourceFigure
 from sweyard_cli.results.run_results import RunResults
+from sweyard_cli.results.soundness import findings_of
 
 
 def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[str, str]]) -> None:
-    """Write report and curve into `output`, then show figures, files and (command, what it does) pairs."""
+    """Write report and curve into `output`, then show figures, warnings, files and (command, what it does)."""
     results = write_report(output)
     console.print()
     if results.evaluations:
@@ -26,6 +27,8 @@ def show_ending(output: Path, console: Console, next_commands: Sequence[tuple[st
             console.print(repositories_table(results.evaluations[-1]))
     for line in learning_lines(results):
         console.print(line, markup=False)
+    for finding in findings_of(results.rows):
+        console.print(f"warning: {finding.told}. {finding.remedy}.", markup=False, soft_wrap=True)
     console.print()
     console.print(f"curve   {output / CURVE_FILE}", markup=False)
     console.print(f"report  {output / REPORT_FILE} (open it in a browser)", markup=False)

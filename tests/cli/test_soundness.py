@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from starlette.testclient import TestClient
 from tests.cli.conftest import evaluation_row, step_row
 from tests.shell_blocks import DOCS
 
+from sweyard_cli.ending import show_ending
 from sweyard_cli.report.markdown import render_markdown
 from sweyard_cli.report.page import render_page
 from sweyard_cli.results.run_results import read_results
@@ -66,7 +69,7 @@ def test_what_is_out_of_bounds_is_told_with_since_when(steps: list[dict[str, Any
     assert [finding.told for finding in findings_of(rows)] == told
 
 
-def test_the_page_and_both_reports_tell_it(make_run: MakeRun) -> None:
+def test_the_page_both_reports_and_the_end_of_a_run_tell_it(make_run: MakeRun) -> None:
     run = make_run(rows=rows_of({LOST: 0.5}))
     sources = Sources(Directories(run.parent))
     client = TestClient(make_app(sources, None))
@@ -75,7 +78,10 @@ def test_the_page_and_both_reports_tell_it(make_run: MakeRun) -> None:
     assert client.get("/api/runs/_/run").json()["findings"] == line["findings"]
     assert client.get("/api/runs/_/run/figures").json()["bounds"][LOST] == 0.05
     results = read_results(run)
-    for report in (render_page(results), render_markdown(results, "curve.png")):
+    console = Console(file=StringIO(), width=80)
+    show_ending(run, console, [])
+    assert isinstance(console.file, StringIO)
+    for report in (render_page(results), render_markdown(results, "curve.png"), console.file.getvalue()):
         assert "Attempts lost to infrastructure 50 %, above 5 % in step 1" in report
 
 
