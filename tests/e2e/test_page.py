@@ -22,6 +22,7 @@ from sweyard_cli.demo.cluster_commands import Commands
 from sweyard_cli.demo.cluster_install import SYSTEM_NAMESPACE, image_value
 from sweyard_cli.demo.cluster_targets import Native
 from sweyard_cluster.testing import TestCluster
+from sweyard_operator.build.pod_template import RUN_AS_USER
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
@@ -147,6 +148,29 @@ def test_a_run_is_seen_with_its_sandboxes_images_and_attempts(page: Page, furnis
     assert (tokens["without_texts"], len(tokens["segments"]) > 0) == ("", True)
     figures = page.get(f"/api/runs/{where}/r/figures")
     assert figures["phases"]["rl"]["figures"]["rollout/reward_mean"]
+
+
+def test_a_folder_is_written_by_the_charts_own_user_and_read_by_the_page(
+    installation: Installation, page: Page, furnished_once: str
+) -> None:
+    """The trainer above is root, to use this machine's environment; one from its image is not, nor is the page."""
+    report = json.dumps({"phase": "rl", "step": 3, "totalSteps": 5})
+    user = {"runAsUser": RUN_AS_USER, "runAsGroup": RUN_AS_USER, "fsGroup": RUN_AS_USER, "runAsNonRoot": True}
+    container = {
+        "name": "trainer",
+        "image": installation.task_image,
+        "command": ["sh", "-c", 'mkdir -p "$0/metrics" && printf %s "$1" > "$0/progress.json"', "/storage", report],
+        "volumeMounts": [{"name": "storage", "mountPath": "/storage", "subPath": "later"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    volume = {"name": "storage", "persistentVolumeClaim": {"claimName": "runs"}}
+    spec = {"restartPolicy": "Never", "securityContext": user, "containers": [container], "volumes": [volume]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "writer"}, "spec": spec}
+    installation.kubectl("-n", furnished_once, "apply", "-f", "-", input_text=json.dumps(pod))
+    runs = page.until("/api/runs", lambda runs: any(run["name"] == "later" and run.get("step") for run in runs))
+    [run] = [run for run in runs if run["name"] == "later"]
+    assert (run["step"], run["total_steps"]) == (3, 5)
+    installation.kubectl("-n", furnished_once, "delete", "pod", "writer")
 
 
 def test_the_token_is_in_no_log(installation: Installation, page: Page, furnished_once: str) -> None:
