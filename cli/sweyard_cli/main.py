@@ -87,7 +87,7 @@ tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks stats ./SWE-Gy
 tasks.app.command(cls=FlagCommand, epilog="Example: sweyard tasks check tiny --split heldout")(check)
 tasks.app.command(
     cls=FlagCommand,
-    epilog="Example: sweyard tasks push ~/.cache/sweyard/datasets/tiny --name tiny --images images.json",
+    epilog="Example: sweyard tasks push tiny --images images.json",
 )(tasks.push)
 app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(tasks.app, name="tasks")

@@ -130,12 +130,14 @@ def write_dataset(folder: Path, count: int, statement: Callable[[int], str]) -> 
 
 
 def test_a_data_set_is_pushed_with_images_in_the_place_of_folders(
-    kinds: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path
+    kinds: TestCluster, namespace: str, on_cluster: Sweyard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = write_dataset(tmp_path / "set", 3, str)
+    monkeypatch.setenv("SWEYARD_CACHE", str(tmp_path))
+    (tmp_path / "datasets").mkdir()
+    write_dataset(tmp_path / "datasets" / "mine", 3, str)
     images = tmp_path / "images.json"
     images.write_text('{"cachetools": "registry/cachetools:1"}')
-    command = ("tasks", "push", str(dataset), "--name", "mine", "-n", namespace, "--images", str(images))
+    command = ("tasks", "push", "mine", "--namespace", namespace, "--images", str(images))
     for _ in range(2):
         pushed = on_cluster(*command)
         assert (pushed.exit_code, pushed.stdout) == (0, f"3 tasks in ConfigMap {namespace}/mine\n"), pushed.stderr

@@ -15,8 +15,13 @@ FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="
 
 def checked_name(param: typer.CallbackParam, name: str | None) -> str | None:
     """What no object on a cluster can be called is not looked for. Raises UserError."""
-    if name is not None and not re.fullmatch(DNS_NAME_PATTERN, name):
-        given = param.opts[0] if param.param_type_name == "option" else str(param.name).upper()
+    given = param.opts[0] if param.param_type_name == "option" else str(param.name).upper()
+    return name if name is None else check_name(given, name)
+
+
+def check_name(given: str, name: str) -> str:
+    """The name, if objects on a cluster can be called so; `given` is where it was said. Raises UserError."""
+    if not re.fullmatch(DNS_NAME_PATTERN, name):
         raise UserError(f"{given} is {name!r}: a name on a cluster has lower-case letters, digits and hyphens alone")
     return name
 

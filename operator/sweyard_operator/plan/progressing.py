@@ -56,7 +56,8 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
         name = missing[0]
         return (
             Reason.DATASET_MISSING,
-            f'ConfigMap "{name}" of tasks.dataset does not exist; make it: sweyard tasks push {name}',
+            f'ConfigMap "{name}" of tasks.dataset does not exist; make it: sweyard tasks push {name} '
+            f"--namespace {snapshot.namespace}",
         )
     if snapshot.refusals:
         refusal = snapshot.refusals[0]

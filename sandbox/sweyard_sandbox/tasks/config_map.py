@@ -44,5 +44,8 @@ def with_image(task: Task, images: Mapping[str, str]) -> Task:
     if not task.is_directory:
         return task
     if task.repository not in images:
-        raise ValueError(f"repository {task.repository!r} has no image; build images/{task.repository} and name it")
+        raise ValueError(
+            f"repository {task.repository!r} has no image: build it, in the checkout by `python -m sweyard_cluster "
+            "images tasks DIR`, and name it by --images FILE"
+        )
     return task.model_copy(update={"image": images[task.repository]})

@@ -268,7 +268,7 @@ def test_missing_dataset_names_the_command_that_makes_it(make_world: Make) -> No
     world.datasets = {"tiny": None}
     world.settle()
     assert world.condition("Progressing")["reason"] == "DatasetMissing"
-    assert "sweyard tasks push tiny" in world.condition("Progressing")["message"]
+    assert "sweyard tasks push tiny --namespace lab" in world.condition("Progressing")["message"]
     assert not world.names(STATEFUL_SETS)
 
 
