@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sweyard_api.base import quantity_value
 from sweyard_api.constants import EXIT_CODE_USER_FAULT, LABEL_COMPONENT
-from sweyard_operator.build.run_context import LABEL_ATTEMPT
+from sweyard_operator.build.run_context import COMPONENT_TRAINER, LABEL_ATTEMPT
 from sweyard_operator.conditions import find_condition, parse_time
 from sweyard_operator.plan.reasons import Reason
 from sweyard_operator.resources import Manifest, labels_of, name_of
@@ -29,6 +29,14 @@ class Trouble:
 
     reason: Reason
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outlived:
+    """The end of a pod's trainer."""
+
+    exit_code: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class PodState:
     """What a container said that ended with exit code 2."""
     ended_at: datetime | None
     """When its first container failed."""
+    outlived: Outlived | None
+    """Of a trainer that has ended, in a pod that has not: a container that somebody added runs on."""
 
     @property
     def is_terminating(self) -> bool:
@@ -97,6 +107,7 @@ def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
         trouble=_trouble(status, warning),
         user_fault=_user_fault(status),
         ended_at=min((parse_time(end["finishedAt"]) for _, end in ended if end.get("finishedAt")), default=None),
+        outlived=_outlived(status),
     )
 
 
@@ -124,6 +135,14 @@ def _trouble(status: Manifest, warning: str | None) -> Trouble | None:
         or _scheduling(status)
         or (Trouble(Reason.EVENT, warning) if warning else None)
     )
+
+
+def _outlived(status: Manifest) -> Outlived | None:
+    if status.get("phase") != "Running":
+        return None
+    own = (entry for entry in status.get("containerStatuses") or () if entry["name"] == COMPONENT_TRAINER)
+    end = next(((entry.get("state") or {}).get("terminated") for entry in own), None)
+    return Outlived(int(end["exitCode"]), parse_time(end["finishedAt"])) if end and end.get("finishedAt") else None
 
 
 def _eviction(status: Manifest) -> Trouble | None:

@@ -17,6 +17,7 @@ class TrainerJob:
     name: str
     uid: str
     attempt: int
+    num_ranks: int
     restarts: int
     """Restarts counted when it was started."""
     is_deleting: bool
@@ -51,6 +52,7 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
         name=name_of(job),
         uid=job["metadata"]["uid"],
         attempt=int(labels_of(job)[LABEL_ATTEMPT]),
+        num_ranks=int(job["spec"]["parallelism"]),
         restarts=int(annotations_of(job).get(ANNOTATION_RESTARTS, "0")),
         is_deleting="deletionTimestamp" in job["metadata"],
         is_complete=bool(complete),

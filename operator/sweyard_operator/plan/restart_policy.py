@@ -15,6 +15,7 @@ from sweyard_api.training_run import FailedAttempt
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.trainer_job import TrainerJob
 from sweyard_operator.plan.failed_attempt import describe_repetition, is_disruption, repeats_itself
+from sweyard_operator.plan.outlived import have_done_their_work
 from sweyard_operator.plan.reasons import Reason
 
 _MAX_BACKOFF_SECONDS = 600
@@ -105,6 +106,9 @@ def decide_gang(
         return _decide_restart(newest, pods, ledger, restart, failures, now)
     if newest.stalled is not None:
         return Waiting(Reason.STALLED, f"Job {newest.name} ends: {newest.stalled}")
+    if have_done_their_work(own_pods, newest.num_ranks, now):
+        message = f"attempt {newest.attempt} ended with every rank successful; what was added to their pods is ended"
+        return Ended(True, Reason.FINISHED, message)
     return Running(newest)
 
 

@@ -21,6 +21,7 @@ from sweyard_operator.plan.finish import is_finished, plan_finished, plan_verdic
 from sweyard_operator.plan.gpu_budget import plan_budget, seconds_left
 from sweyard_operator.plan.inference import find_user_fault, plan_inference
 from sweyard_operator.plan.lost_pods import plan_lost_pods
+from sweyard_operator.plan.outlived import end_failed
 from sweyard_operator.plan.phase import active_phase
 from sweyard_operator.plan.plan import Event, Plan
 from sweyard_operator.plan.pod_set_choices import pod_set_choices
@@ -156,7 +157,12 @@ def _plan_active(work: RunPass) -> Plan:
     )
     return Plan(
         delete=plan_forgetting(snapshot),
-        patch=(*tell_pods_ready(work, is_ready=trainer.is_ready), *scale_engines(work), *end_stalled(work)),
+        patch=(
+            *tell_pods_ready(work, is_ready=trainer.is_ready),
+            *scale_engines(work),
+            *end_stalled(work),
+            *end_failed(snapshot.namespace, snapshot.pods_of(COMPONENT_TRAINER), now),
+        ),
         apply=foundation.apply,
         create=(
             *foundation.create,

@@ -121,7 +121,8 @@ class RunWorld:
         for deletion in plan.delete:
             self._delete(deletion)
         for patch in plan.patch:
-            json_patch(self.objects[patch.resource, patch.name], patch.operations)
+            is_pod = patch.resource == PODS
+            json_patch(self.pods[patch.name] if is_pod else self.objects[patch.resource, patch.name], patch.operations)
         for manifest in plan.create:
             self.add(manifest)
         if plan.status is not None and writes_status:

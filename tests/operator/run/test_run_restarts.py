@@ -48,6 +48,48 @@ def test_first_cause_is_the_pod_that_died_first(running: Make) -> None:
     )
 
 
+def outlive(world: RunWorld, exit_code: int) -> None:
+    """Each trainer of a gang of two ends, and what a mesh added to its pod does not."""
+    for name in ("demo-trainer-0-0", "demo-trainer-0-1"):
+        world.end_pod(name, exit_code, "RuntimeError: NCCL timeout")
+        statuses = world.pods[name]["status"]["containerStatuses"]
+        mesh = {"name": "mesh", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+        world.pods[name]["status"] = {"phase": "Running", "containerStatuses": [*statuses, mesh]}
+
+
+def test_a_run_is_over_though_what_somebody_added_to_its_pods_runs_on(running: Make) -> None:
+    world = running(trainer={"device": "cpu", "dtype": "float32", "replicas": 2})
+    outlive(world, 0)
+    world.wait(29)
+    world.settle()
+    assert world.condition("Succeeded")["status"] == "False"
+    world.wait(1)
+    world.settle()
+    assert world.condition("Succeeded")["status"] == "True"
+    assert world.names(JOBS) == []
+
+
+def test_one_rank_that_has_done_its_work_ends_no_run(running: Make) -> None:
+    world = running(trainer={"device": "cpu", "dtype": "float32", "replicas": 2})
+    outlive(world, 0)
+    world.start_pod("demo-trainer-0-1", "trainer")
+    world.wait(60)
+    world.settle()
+    assert world.condition("Succeeded")["status"] == "False"
+    assert world.names(JOBS) == ["demo-trainer-0"]
+
+
+def test_a_pod_whose_trainer_failed_is_ended_so_that_its_job_is_told(running: Make) -> None:
+    world = running(trainer={"device": "cpu", "dtype": "float32", "replicas": 2})
+    outlive(world, 1)
+    world.wait(29)
+    assert world.step().patch == ()
+    world.wait(1)
+    patches = world.step().patch
+    assert [patch.name for patch in patches] == ["demo-trainer-0-0", "demo-trainer-0-1"]
+    assert {patch.operations[-1]["path"] for patch in patches} == {"/spec/activeDeadlineSeconds"}
+
+
 def test_next_attempt_waits_for_the_last_pod_of_the_old(running: Make) -> None:
     world = running(restart={"backoffSeconds": 0}, trainer={"device": "cpu", "dtype": "float32", "replicas": 2})
     world.end_gang(0, exit_code=1)
