@@ -52,6 +52,13 @@ def test_a_failure_is_the_reason() -> None:
     assert line_of(failed("spec.preset: there is no such preset")).reason == "spec.preset: there is no such preset"
 
 
+@pytest.mark.parametrize(
+    "status", [{"trainer": {"message": "step 1\x1b]0;x\x07"}}, failed("step 1\x1b]0;x\x07")["status"]]
+)
+def test_what_a_run_says_commands_no_terminal(status: dict[str, Any]) -> None:
+    assert line_of({**RUNNING, "status": status}).reason == "step 1␛]0;x␇"
+
+
 def test_a_run_that_the_operator_has_not_seen_is_pending() -> None:
     line = line_of({"metadata": {"name": "new", "namespace": "team"}, "spec": {}})
     assert (line.phase, line.step, line.reward, line.reason) == ("Pending", 0, None, "")

@@ -276,6 +276,7 @@ MISUSES = {
     "an outcome that there is not": (["rollouts", "list", "x", "--outcome", "won"], "--outcome won: there is none"),
     "names of what has none": (["doctor", "-o", "name"], "findings have no names: take -o json or -o yaml"),
     "a page for anyone who has a token": (["ui", "--anyone", "--token", "x"], "exclude each other"),
+    "an empty file": (["validate", "-f", ""], "a path is empty, as a variable is that was never set"),
     "a page with an empty token": (["ui", "--token", " \n"], "the token is empty"),
     "a namespace without a cluster": (["ui", "-n", "team"], "add --cluster"),
     "a page on a port that there is not": (["ui", "--port", "70000"], "less than or equal to 65535"),

@@ -8,9 +8,13 @@ import typer
 
 from sweyard_api.base import DNS_NAME_PATTERN
 from sweyard_cli.errors import UserError
+from sweyard_cli.given_path import given_path
 from sweyard_cli.run_directory import run_directory
 
-FileOption = Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="YAML file.", show_default=False)]
+FileOption = Annotated[
+    Path,
+    typer.Option("--file", "-f", metavar="FILE", help="YAML file.", show_default=False, parser=given_path),
+]
 
 
 def checked_name(param: typer.CallbackParam, name: str | None) -> str | None:

@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from sweyard_cli.report.text import visible
+
 LOG_FILE = "run.log"
 TAIL_BYTES = 65_536
 _MARK = "error: "
@@ -22,7 +24,8 @@ def tail(path: Path, since_byte: int = 0) -> str:
 
 
 def last_sentence(log: str) -> str:
-    """What the trainer said last: its own error sentence, else the last line, which ends a traceback."""
+    """What the trainer said last: its own error sentence, else the last line, which ends a traceback; in signs that
+    command no terminal."""
     lines = [line for raw in log.splitlines() if (line := _RANK.sub("", raw).strip())]
     errors = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
-    return (errors or lines or ["it said nothing"])[-1]
+    return visible((errors or lines or ["it said nothing"])[-1])

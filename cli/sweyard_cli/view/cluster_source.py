@@ -10,6 +10,7 @@ from sweyard_api.constants import GROUP, VERSION
 from sweyard_cli.cluster.elsewhere import told_elsewhere
 from sweyard_cli.cluster.sentences import UnreachableError, told_plainly
 from sweyard_cli.errors import UserError
+from sweyard_cli.report.text import visible
 from sweyard_cli.view.snapshot import RunSnapshot, SandboxCounts, snapshot_of_trainer
 
 STAGES = ("ImagesReady", "SandboxesReady", "InferenceReady", "TrainerReady")
@@ -77,7 +78,7 @@ def snapshot_of_run(run: Mapping[str, Any], pool: Mapping[str, Any] | None) -> R
         metrics=base.metrics,
         sandboxes=_sandbox_counts(pool),
         stages=stages,
-        message=_message(conditions, status.get("trainer") or {}),
+        message=visible(_message(conditions, status.get("trainer") or {})),
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sweyard_cli.report.text import visible
+
 TERMINAL_PHASES = ("Succeeded", "Failed", "Stopped")
 """Stopped: without a cluster, by a signal, or found with nobody working on it; it can go on."""
 
@@ -55,7 +57,11 @@ class RunSource(Protocol):
 
 
 def snapshot_of_trainer(name: str, phase: str, report: Mapping[str, Any]) -> RunSnapshot:
-    """From the trainer's own report (progress.json, or status.trainer)."""
+    """From the trainer's own report (progress.json, or status.trainer).
+
+    What it says may be a user's own code's, and is to command no terminal.
+    """
+    metrics = (report.get("metrics") or {}).items()
     return RunSnapshot(
         name=name,
         phase=phase,
@@ -63,6 +69,6 @@ def snapshot_of_trainer(name: str, phase: str, report: Mapping[str, Any]) -> Run
         total_steps=int(report.get("totalSteps", 0)),
         progress_percentage=int(report.get("progressPercentage", 0)),
         remaining_seconds=report.get("estimatedRemainingSeconds"),
-        metrics={name: value for name, value in (report.get("metrics") or {}).items() if value is not None},
-        message=str(report.get("message", "")),
+        metrics={visible(name): value for name, value in metrics if value is not None},
+        message=visible(str(report.get("message", ""))),
     )
