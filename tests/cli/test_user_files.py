@@ -1,6 +1,5 @@
 """What users hand in: one sentence and exit code 2, never a traceback."""
 
-import errno
 import json
 import os
 import re
@@ -8,22 +7,16 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
-from io import RawIOBase
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from tests.cli.conftest import DOCUMENT, TINY
-from typer.testing import CliRunner
 
 from sweyard_api.constants import API_VERSION
 from sweyard_api.program import program
 from sweyard_api.version import VERSION
-from sweyard_cli.disk import told as told_in_words
-from sweyard_cli.disk import writes_to
-from sweyard_cli.main import app
 
 Sweyard = Callable[..., Any]
 
@@ -173,58 +166,6 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
     assert any(re.match(r"tiny  +A small model", line) for line in lines)
 
 
-def commands(group: Any, *before: str) -> Iterator[str]:
-    """All that there are, as they are typed."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, *before, name)
-        else:
-            yield " ".join([*before, name])
-
-
-COMMANDS = list(commands(typer.main.get_command(app)))
-
-
-def test_there_are_commands_for_each_part() -> None:
-    assert {command.partition(" ")[0] for command in COMMANDS} >= {
-        "run",
-        "logs",
-        "doctor",
-        "tasks",
-        "cache",
-        "rollouts",
-    }
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_each_command_has_an_example(sweyard: Sweyard, command: str) -> None:
-    result = sweyard(*command.split(), "--help")
-    assert result.exit_code == 0
-    assert f"Example: sweyard {command}" in " ".join(result.stdout.split())
-
-
-@pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_a_help_calls_values_by_name_and_shows_no_type_of_python(sweyard: Sweyard, command: str) -> None:
-    told = sweyard(*command.split(), "--help").stdout
-    assert re.findall(r"<[\w\[\] ]+>|\[\[", told) == []
-
-
-def test_paragraphs_of_a_help_are_broken_where_the_terminal_is() -> None:
-    told = CliRunner().invoke(app, ["ui", "--help"], env={"TERMINAL_WIDTH": "200", "COLUMNS": "200"}).stdout
-    assert "whose volume is mounted at DIR/NAME has" in told
-
-
-def test_the_help_of_making_tasks_tells_its_defaults(sweyard: Sweyard) -> None:
-    told = " ".join(sweyard("tasks", "make", "--help").stdout.replace("│", " ").split())
-    for default in (
-        "train on. Default: 60,",
-        "Default: 20,",
-        "trained on. Default: 12,",
-        "which are equality, boundary,",
-    ):
-        assert default in told
-
-
 def test_the_version_is_told_and_is_that_of_the_package_and_of_the_chart(sweyard: Sweyard) -> None:
     result = sweyard("--version")
     assert (result.exit_code, result.stdout) == (0, f"sweyard {VERSION}\n")
@@ -372,42 +313,3 @@ def test_a_terminal_without_our_signs_is_told_the_rest(make_run: Callable[..., P
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr) == (0, "")
     assert "Succeeded ? step 2/2" in told.stdout
-
-
-def test_output_that_finds_no_room_is_told_in_a_sentence() -> None:
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "sweyard_cli", "presets"]
-        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (told.returncode, told.stderr) == (2, f"error: {told_in_words(full_disk())}\n")
-
-
-def full_disk(place: str | None = None) -> OSError:
-    return OSError(errno.ENOSPC, "No space left on device", place)
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (full_disk(), "no space left for what is written: make some, and run the same command again"),
-        (full_disk("/runs/a"), "no space left for /runs/a: make some, and run the same command again"),
-        (
-            OSError(errno.EROFS, "Read-only file system", "/runs"),
-            "/runs: Read-only file system; change its permissions, or name another place (--output, SWEYARD_CACHE)",
-        ),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "/etc"), "/etc: Is a directory"),
-    ],
-    ids=["full", "full, and where", "read-only", "neither"],
-)
-def test_what_a_disk_refuses_is_told_with_the_remedy(error: OSError, expected: str) -> None:
-    assert told_in_words(error) == expected
-
-
-def _write(file: RawIOBase, place: Path) -> None:
-    with writes_to(place):
-        file.write(b"a")
-
-
-def test_a_write_to_an_open_file_on_a_full_disk_is_told_by_the_directory(tmp_path: Path) -> None:
-    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space left") as raised:
-        _write(full, tmp_path)
-    assert raised.value.filename == str(tmp_path)

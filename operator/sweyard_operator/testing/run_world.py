@@ -24,7 +24,7 @@ from sweyard_operator.observe.pod_state import read_pod
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import read_job
 from sweyard_operator.plan.admission import QueuedWorkload
-from sweyard_operator.plan.plan import Deletion, Plan, Refusal
+from sweyard_operator.plan.plan import Plan, Refusal
 from sweyard_operator.plan.queue_priority import QueuePriority, named_class
 from sweyard_operator.plan.silence import SilenceClock
 from sweyard_operator.plan.stall import hear_trainer
@@ -35,28 +35,24 @@ from sweyard_operator.resources import (
     JOBS,
     PODS,
     ROLLOUT_POOLS,
-    SERVICES,
     STATEFUL_SETS,
-    TRAINING_RUNS,
     WORKLOADS,
     Manifest,
     Resource,
     is_owned_by,
     name_of,
-    resource_of,
 )
 from sweyard_operator.testing.patches import json_patch
-
-Object = dict[str, Any]
+from sweyard_operator.testing.scripted_objects import Object, ScriptedObjects
 
 _BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class RunWorld:
+class RunWorld(ScriptedObjects):
     """The run is called `demo`, in namespace `lab`."""
 
     def __init__(self, spec: Mapping[str, Any], settings: RunSettings) -> None:
-        self.now = _BEGIN
+        super().__init__(_BEGIN)
         self.settings = settings
         self.run: Object = {
             "apiVersion": API_VERSION,
@@ -65,8 +61,6 @@ class RunWorld:
             "spec": dict(spec),
             "status": {},
         }
-        self.objects: dict[tuple[Resource, str], Object] = {}
-        self.pods: dict[str, Object] = {}
         self.warnings: dict[str, str] = {}
         self.datasets: dict[str, tuple[str, ...] | None] = {}
         self.flavors: dict[str, Object] = {}
@@ -74,11 +68,9 @@ class RunWorld:
         """Values of WorkloadPriorityClasses and PriorityClasses."""
         self.lost_nodes: set[str] = set()
         self.refusals: tuple[Refusal, ...] = ()
-        self.is_run_deleted = False
         self.outages = 0
         """Times that the operator lost contact."""
         self._silence = SilenceClock()
-        self._num_objects = 0
 
     # The operator.
 
@@ -119,7 +111,7 @@ class RunWorld:
         """One pass; without its last write it is one of an operator that was killed in the middle."""
         plan = self.plan()
         for deletion in plan.delete:
-            self._delete(deletion)
+            self.delete(deletion)
         for patch in plan.patch:
             is_pod = patch.resource == PODS
             json_patch(self.pods[patch.name] if is_pod else self.objects[patch.resource, patch.name], patch.operations)
@@ -139,74 +131,6 @@ class RunWorld:
             if not plan.create and not plan.delete and not plan.patch and self.run["status"] == before:
                 return
         raise RuntimeError(f"no rest after {max_passes} passes")
-
-    # The API server and its controllers.
-
-    def add(self, manifest: Manifest) -> None:
-        """Create an object, unless there is one of that name."""
-        key = (resource_of(manifest), name_of(manifest))
-        if key in self.objects:
-            return
-        item = copy.deepcopy(dict(manifest))
-        item["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": rfc3339(self.now), "resourceVersion": "1"}
-        if key[0] == SERVICES and item["spec"].get("clusterIP") is None:
-            item["spec"]["clusterIP"] = "10.96.0.7"
-        self.objects[key] = item
-        if key[0] == JOBS and not item["spec"].get("suspend"):
-            self._start_gang(item)
-
-    def _start_gang(self, job: Object) -> None:
-        for index in range(job["spec"]["parallelism"]):
-            self._add_pod(f"{name_of(job)}-{index}", job["spec"]["template"]["metadata"]["labels"])
-
-    def _add_pod(self, name: str, labels: Mapping[str, str]) -> None:
-        metadata = {"name": name, "uid": self._new_uid(), "labels": dict(labels)}
-        metadata["creationTimestamp"] = rfc3339(self.now)
-        self.pods[name] = {"metadata": metadata, "spec": self._pod_spec(name), "status": {"phase": "Pending"}}
-
-    def _pod_spec(self, name: str) -> Object:
-        """As its owner's template has it."""
-        owner = name.rpartition("-")[0]
-        kinds = (JOBS, STATEFUL_SETS, DEPLOYMENTS)
-        template = next((self.objects[kind, owner] for kind in kinds if (kind, owner) in self.objects), None)
-        return copy.deepcopy(template["spec"]["template"]["spec"]) if template is not None else {}
-
-    def _delete(self, deletion: Deletion) -> None:
-        if deletion.resource == TRAINING_RUNS:
-            self.is_run_deleted = True
-            return
-        if deletion.resource == PODS:
-            self._delete_pod(deletion)
-            return
-        key = (deletion.resource, deletion.name)
-        if self.objects.get(key, {}).get("metadata", {}).get("uid") != deletion.uid:
-            return
-        del self.objects[key]
-        for name, pod in list(self.pods.items()):
-            if not name.startswith(f"{deletion.name}-") or deletion.resource not in (JOBS, STATEFUL_SETS, DEPLOYMENTS):
-                continue
-            if deletion.resource == JOBS and pod["status"]["phase"] in ("Pending", "Running"):
-                self._end_pod_within(pod, pod["spec"].get("terminationGracePeriodSeconds", 30))
-            else:
-                del self.pods[name]
-
-    def _delete_pod(self, deletion: Deletion) -> None:
-        """At once without a grace period; else its kubelet has the last word, where it has one."""
-        pod = self.pods.get(deletion.name)
-        if pod is None or pod["metadata"]["uid"] != deletion.uid:
-            return
-        if deletion.grace_period_seconds == 0:
-            del self.pods[deletion.name]
-        else:
-            grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
-            asked = deletion.grace_period_seconds
-            self._end_pod_within(pod, grace if asked is None else asked)
-
-    def _end_pod_within(self, pod: Object, seconds: int) -> None:
-        """A later deletion can only bring the end nearer."""
-        due = rfc3339(self.now + timedelta(seconds=seconds))
-        metadata = pod["metadata"]
-        metadata["deletionTimestamp"] = min(due, metadata.get("deletionTimestamp", due))
 
     # Scripts.
 
@@ -258,7 +182,7 @@ class RunWorld:
     def start_pod(self, name: str, component: str) -> None:
         """A pod that runs and is Ready."""
         if name not in self.pods:
-            self._add_pod(name, {LABEL_RUN: "demo", LABEL_RUN_UID: "run-uid", LABEL_COMPONENT: component})
+            self.add_pod(name, {LABEL_RUN: "demo", LABEL_RUN_UID: "run-uid", LABEL_COMPONENT: component})
         self.pods[name]["spec"]["nodeName"] = "node-a"
         self.pods[name]["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -349,7 +273,3 @@ class RunWorld:
     def _shared(self, resource: Resource, section: str, reference: str) -> Manifest | None:
         name = (self.run["spec"].get(section) or {}).get(reference) or "demo"
         return self.objects.get((resource, name))
-
-    def _new_uid(self) -> str:
-        self._num_objects += 1
-        return f"uid-{self._num_objects}"
