@@ -139,6 +139,11 @@ def wait_until_let_go(lab: Lab, words: str) -> None:
     assert (lab.phase(), lab.condition("Admitted")["status"]) == ("Pending", "False")
 
 
+def wait_for_quota(lab: Lab) -> None:
+    until(lab, "it lines up", lambda: lab.names("workloads"))
+    until(lab, "quota is reserved", lambda: lab.told_of_workload().get("QuotaReserved") == "True")
+
+
 def place(lab: Lab) -> str:
     return str(lab.get("workload", "demo")["metadata"]["uid"])
 
@@ -278,7 +283,7 @@ def test_a_check_is_waited_for_and_gives_the_pods_what_it_has(yard: Yard) -> Non
     yard.open(ENOUGH, yard.add_check())
     lab = yard.add("one")
     lab.apply_run(queueName="team")
-    until(lab, "quota is reserved", lambda: lab.told_of_workload().get("QuotaReserved") == "True")
+    wait_for_quota(lab)
     yard.say_of_check(lab, "Pending", "no node in zone b")
     words = f"AdmissionCheck {yard.name} is Pending: no node in zone b"
     until(lab, "it is told", lambda: words in lab.condition("Admitted")["message"])
@@ -303,7 +308,7 @@ def test_a_check_that_takes_a_place_away_is_heeded_and_the_run_comes_back(yard: 
     yard.open(ENOUGH, yard.add_check())
     lab = yard.add("one")
     lab.apply_run(queueName="team")
-    until(lab, "quota is reserved", lambda: lab.told_of_workload().get("QuotaReserved") == "True")
+    wait_for_quota(lab)
     yard.say_of_check(lab, "Ready", "")
     work(lab)
     yard.say_of_check(lab, state, "no node in zone b")
