@@ -149,7 +149,7 @@ class Storage(Model):
     """The run's volume: weights, checkpoints, rollouts, metrics. Mounted by trainer and engines."""
 
     claim_name: DottedName | None = None
-    """An existing PersistentVolumeClaim; otherwise one is made."""
+    """An existing PersistentVolumeClaim; otherwise one is made, which is deleted with the run."""
     sub_path: DottedName | None = None
     """The run's own folder of that claim, so that many runs can share it; name it like the run, as the page does."""
     size: PositiveQuantity = "10Gi"

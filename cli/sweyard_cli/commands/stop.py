@@ -25,7 +25,7 @@ def stop(
 ) -> None:
     """Stop a run after a checkpoint, so that it can go on from there.
 
-    On a cluster everything but the volume is released.
+    On a cluster all but the volume and the image cache is released.
     """
     demand_one_run(name, output, namespace)
     typer.echo(_stop_here(output) if output is not None else _stop_on_cluster(str(name), namespace))

@@ -35,7 +35,9 @@ def plan_suspended(snapshot: RunSnapshot, ledger: Ledger, total_steps: int, now:
 
 def _conditions(is_done: bool, waiting: str) -> list[Condition]:
     if is_done:
-        message = "everything but the volume is released; set spec.suspend to false to go on from the last checkpoint"
+        message = (
+            "all but volume and image cache is released; set spec.suspend to false to go on from the last checkpoint"
+        )
         reason = Reason.SUSPENDED
     else:
         message, reason = waiting, Reason.SUSPENDING
