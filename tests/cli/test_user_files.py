@@ -166,6 +166,13 @@ def test_each_preset_is_listed_with_its_summary(sweyard: Sweyard) -> None:
     assert any(re.match(r"tiny  +A small model", line) for line in lines)
 
 
+def test_an_interrupt_while_a_command_loads_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "sweyard_cli", "presets"], env=environment, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_the_version_is_told_and_is_that_of_the_package_and_of_the_chart(sweyard: Sweyard) -> None:
     result = sweyard("--version")
     assert (result.exit_code, result.stdout) == (0, f"sweyard {VERSION}\n")
