@@ -16,6 +16,8 @@ from sweyard_operator.resources import Manifest
 CONTAINER_ENGINE = "engine"
 MODEL_PATH = f"{STORAGE_MOUNT_PATH}/model"
 _STARTUP_PERIOD_SECONDS = 5
+_GROUP_PORT = 29_501
+"""Of the pod that serves: each worker of its engine keeps a connection to it for as long as it lives."""
 _FIND_LEADER = """
 ordinal=${SWEYARD_POD_NAME##*-}
 rank=$((ordinal % SWEYARD_PODS_PER_ENGINE))
@@ -23,22 +25,40 @@ leader=${SWEYARD_POD_NAME%-*}-$((ordinal - rank)).$SWEYARD_ENGINE_SERVICE
 """
 """Shell: which pod of its engine this is, and where the first one is."""
 _START = f"""{_FIND_LEADER}
-[ $rank = 0 ] || set -- "$@" {HEADLESS}
-exec "$@" --nnodes $SWEYARD_PODS_PER_ENGINE --node-rank $rank --master-addr $leader
+if [ $rank != 0 ]; then
+  set -- "$@" {HEADLESS}
+  while $1 -c "import socket; socket.create_connection(('$leader', {ENGINE_PORT}), 4)" 2>/dev/null; do sleep 1; done
+fi
+exec "$@" --nnodes $SWEYARD_PODS_PER_ENGINE --node-rank $rank --master-addr $leader --master-port {_GROUP_PORT}
 """
+"""A server that serves already does so with a worker that has ended: it is not joined, and its probe ends it."""
 _ASK = f"""{_FIND_LEADER}
-exec $1 -c "
-import time, urllib.request
-try:
-    urllib.request.urlopen('http://$leader:{ENGINE_PORT}/health', timeout=$2)
-except OSError as error:
-    is_refused = isinstance(getattr(error, 'reason', error), ConnectionRefusedError)
-    time.sleep(0 if is_refused else $2)
-    raise
-"
+members=0
+[ $rank != 0 ] || members=$SWEYARD_PODS_PER_ENGINE
+exec "$1" -c "$2" http://$leader:{ENGINE_PORT}/health $members "$3"
 """
-"""Whether an engine serves, asked by any of its pods. A server that is busy, out of reach or unknown to the cluster's
-DNS has twice so many seconds; one that has ended is known at once, by its pod that refuses to connect."""
+_PROBE = f"""\
+import pathlib, sys, time, urllib.request
+
+url, num_members, patience = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+try:
+    urllib.request.urlopen(url, timeout=patience)
+except OSError as error:
+    is_refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+    time.sleep(0 if is_refused else patience)
+    raise
+lines = [line for table in pathlib.Path("/proc/net").glob("tcp*") for line in table.read_text().splitlines()]
+members = {{
+    remote.rpartition(":")[0] for _, local, remote, state, *_ in map(str.split, lines)
+    if state == "01" and local.endswith(":{_GROUP_PORT:04X}")
+}}
+if len(members) < num_members:
+    sys.exit(f"of {{num_members}} pods {{len(members)}} are connected")
+"""
+"""Whether an engine serves, asked by any of its pods, and, by the one that serves, whether it still has the others:
+vLLM itself would wait for ever for one that ended between two requests. A server that is busy, out of reach or unknown
+to the cluster's DNS has twice so many seconds; one that has ended is known at once, by its pod that refuses to connect.
+"""
 
 
 def engine_pods(run: RunContext, num_engines: int) -> int:
@@ -127,7 +147,7 @@ def _build_probes(run: RunContext, python: str) -> dict[str, Any]:
         "livenessProbe": (
             {**_build_probe(run, python, timeout_seconds=5), "periodSeconds": 30, "failureThreshold": 10}
             if options.pods_per_engine == 1
-            # The same, but soon where the pod that serves has ended: vLLM's other pods would wait for it for ever.
+            # The same, but soon where another pod has ended.
             else {**_build_probe(run, python, timeout_seconds=100), "periodSeconds": 10, "failureThreshold": 3}
         ),
     }
@@ -137,5 +157,5 @@ def _build_probe(run: RunContext, python: str, *, timeout_seconds: int) -> dict[
     asked: dict[str, Any] = {"httpGet": {"path": "/health", "port": "http"}}
     if run.config.inference.pods_per_engine > 1:
         patience_seconds = 0.4 * timeout_seconds
-        asked = {"exec": {"command": ["sh", "-c", _ASK, "probe", python, f"{patience_seconds:g}"]}}
+        asked = {"exec": {"command": ["sh", "-c", _ASK, "probe", python, _PROBE, f"{patience_seconds:g}"]}}
     return {**asked, "timeoutSeconds": timeout_seconds}

@@ -3,7 +3,9 @@
 import contextlib
 import http.server
 import json
+import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +34,11 @@ SPANNING: dict[str, Any] = {
     "resources": {"limits": {"nvidia.com/gpu": 8}},
 }
 GPU = {"device": "auto"}
-ECHO = '#!/bin/sh\nfor argument in "$@"; do printf "%s\\n" "$argument"; done\n'
+ECHO = """#!/bin/sh
+case "$2" in "import socket"*) exec rm "${0%/*}/serves" 2>/dev/null;; esac
+for argument in "$@"; do printf "%s\\n" "$argument"; done
+"""
+"""An interpreter that says what it is told. With a file `serves` it finds, once, that an old server serves yet."""
 
 
 @pytest.fixture
@@ -70,13 +76,22 @@ def test_each_pod_knows_its_place_by_its_name(
 ) -> None:
     told = start(spanning, f"demo-engine-{ordinal}", tmp_path)
     assert "\n".join(told).startswith("\n".join(ENGINE_START))
-    assert told[-6:] == [
+    assert told[-8:] == [
         *("--nnodes", "2", "--node-rank", rank),
         *("--master-addr", f"demo-engine-{leader}.demo-engine"),
+        *("--master-port", "29501"),
     ]
     assert (HEADLESS in told) == (rank != "0")
     assert told[told.index("--tensor-parallel-size") + 1] == "8"
     assert told[told.index("--pipeline-parallel-size") + 1] == "2"
+
+
+def test_a_pod_that_starts_again_waits_for_the_end_of_the_server_that_served_with_its_last_life(
+    spanning: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "serves").touch()
+    assert HEADLESS in start(spanning, "demo-engine-1", tmp_path)
+    assert not (tmp_path / "serves").exists()
 
 
 @pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
@@ -86,7 +101,7 @@ def test_every_pod_of_an_engine_is_as_well_as_the_one_that_serves(
     (container,) = pod_of(spanning)["containers"]
     told = run_as(container, container[probe]["exec"]["command"], "demo-engine-3", tmp_path)
     assert told[0] == "-c"
-    assert any("'http://demo-engine-2.demo-engine:8000/health'" in line for line in told[1:])
+    assert told[-3:-1] == ["http://demo-engine-2.demo-engine:8000/health", "0"]
 
 
 @pytest.mark.parametrize(
@@ -98,21 +113,65 @@ def test_every_pod_of_an_engine_is_as_well_as_the_one_that_serves(
     ],
 )
 def test_the_other_pods_wait_for_a_server_but_not_for_one_that_has_ended(
-    spanning: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int | None,
-    waited: list[float] | None,
+    spanning: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int | None, waited: list[float]
 ) -> None:
-    (container,) = pod_of(spanning)["containers"]
-    program = "\n".join(run_as(container, container["livenessProbe"]["exec"]["command"], "demo-engine-3", tmp_path)[1:])
     sleeps: list[float] = []
     monkeypatch.setattr(time, "sleep", sleeps.append)
     with answering(status) as address, contextlib.ExitStack() as ends:
         if waited is not None:
             ends.enter_context(pytest.raises(OSError, match=r"refused|500"))
-        exec(program.replace("demo-engine-2.demo-engine:8000", address), {})
+        probe(spanning, tmp_path, monkeypatch, pod="demo-engine-3", leader="demo-engine-2", address=address)
     assert sleeps == (waited or [])
+
+
+@pytest.mark.parametrize(
+    ("others", "ends"),
+    [
+        pytest.param(["127.0.0.2"], "", id="it has all"),
+        pytest.param(["127.0.0.1"], "of 2 pods 1 are connected", id="its own worker is not another pod"),
+        pytest.param([], "of 2 pods 1 are connected", id="one has ended"),
+    ],
+)
+def test_the_pod_that_serves_ends_when_another_pods_worker_has_ended(
+    spanning: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[str], ends: str
+) -> None:
+    with contextlib.ExitStack() as opened:
+        group = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for source in ("127.0.0.1", *others):
+            worker = socket.create_connection(group.getsockname(), source_address=(source, 0))
+            opened.enter_context(worker)
+        address = opened.enter_context(answering(200))
+        if ends:
+            opened.enter_context(pytest.raises(SystemExit, match=ends))
+        probe(
+            spanning,
+            tmp_path,
+            monkeypatch,
+            pod="demo-engine-2",
+            leader="demo-engine-2",
+            address=address,
+            group_port=group.getsockname()[1],
+        )
+
+
+def probe(
+    manifest: dict[str, Any],
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    pod: str,
+    leader: str,
+    address: str,
+    group_port: int = 29_501,
+) -> None:
+    """Do what the liveness probe of this pod has its interpreter do, with another address for its leader."""
+    (container,) = pod_of(manifest)["containers"]
+    flag, *program, url, members, patience = run_as(
+        container, container["livenessProbe"]["exec"]["command"], pod, directory
+    )
+    assert (flag, url) == ("-c", f"http://{leader}.demo-engine:8000/health")
+    monkeypatch.setattr(sys, "argv", ["-c", f"http://{address}/health", members, patience])
+    exec("\n".join(program).replace(f":{29_501:04X}", f":{group_port:04X}"), {})
 
 
 @contextlib.contextmanager
