@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sweyard_operator.build.run_context import COMPONENT_TRAINER
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.outlived import plan_outlived
 from sweyard_operator.plan.plan import Deletion
 from sweyard_operator.plan.restart_policy import Ledger
 from sweyard_operator.plan.run_children import plan_release, plan_stop
@@ -41,7 +42,8 @@ def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, released: tuple[Delet
     stop = plan_stop(snapshot)
     if stop:
         # A Job carries the counts; once it is gone, only the status does.
-        return stop if recorded_ledger(snapshot) == ledger else ()
+        outlived = plan_outlived(snapshot.namespace, snapshot.pods_of(COMPONENT_TRAINER))
+        return (*outlived, *stop) if recorded_ledger(snapshot) == ledger else ()
     if any(not job.is_finished for job in snapshot.jobs):
         return ()
     has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))

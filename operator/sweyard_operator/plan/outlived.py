@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from sweyard_operator.observe.pod_state import PodState
-from sweyard_operator.plan.plan import Patch
+from sweyard_operator.plan.plan import Deletion, Patch
 from sweyard_operator.resources import PODS
 
 GRACE = timedelta(seconds=30)
 """For containers that end soon after, as those do that notice."""
+
+_LAST_SECONDS = 5
+"""Of what runs on in a pod that is not needed any more."""
 
 
 def is_outlived(pod: PodState, now: datetime) -> bool:
@@ -41,6 +44,18 @@ def end_failed(namespace: str, pods: Iterable[PodState], now: datetime) -> tuple
         )
         for pod in pods
         if is_outlived(pod, now) and _has_failed(pod) and not pod.is_terminating
+    )
+
+
+def plan_outlived(namespace: str, pods: Iterable[PodState]) -> tuple[Deletion, ...]:
+    """With their Job: the minutes for the trainer's checkpoint are no others' to use.
+
+    A kubelet keeps to what it was told first, so a pod that is ending already cannot be hurried.
+    """
+    return tuple(
+        Deletion(PODS, namespace, pod.name, pod.uid, grace_period_seconds=_LAST_SECONDS)
+        for pod in pods
+        if pod.outlived is not None and not pod.is_terminating
     )
 
 

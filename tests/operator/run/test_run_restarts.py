@@ -1,10 +1,12 @@
 """The gang's attempts: budget, back-off, first cause, and never two at once."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from sweyard_api.infrastructure import Restart
+from sweyard_operator.conditions import rfc3339
 from sweyard_operator.plan.restart_policy import backoff_seconds
 from sweyard_operator.resources import (
     CONFIG_MAPS,
@@ -67,6 +69,12 @@ def test_a_run_is_over_though_what_somebody_added_to_its_pods_runs_on(running: M
     world.settle()
     assert world.condition("Succeeded")["status"] == "True"
     assert world.names(JOBS) == []
+    # They have no 300 s for a checkpoint.
+    ends = [pod["metadata"]["deletionTimestamp"] for name, pod in world.pods.items() if "-trainer-" in name]
+    assert ends == [rfc3339(world.now + timedelta(seconds=5))] * 2
+    world.bury_pods()
+    world.settle()
+    assert world.names(ROLLOUT_POOLS) == []
 
 
 def test_one_rank_that_has_done_its_work_ends_no_run(running: Make) -> None:
