@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from sweyard_cli.disk import writes_to
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
@@ -14,13 +16,13 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     may emit and UTF-8 cannot carry, become question marks.
     """
     if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8", errors="replace") as stream:
+        with writes_to(path), path.open("w", encoding="utf-8", errors="replace") as stream:
             yield stream
         return
     target = path.resolve()  # a link stays one
     partial = target.with_name(f"{target.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8", errors="replace") as file:
+        with writes_to(path), partial.open("w", encoding="utf-8", errors="replace") as file:
             yield file
         partial.replace(target)
     except OSError as error:

@@ -49,6 +49,18 @@ def _write(file: RawIOBase, place: Path) -> None:
         file.write(b"a")
 
 
+@pytest.mark.parametrize("full", ["new.html", "new.html.partial", "new.png.partial"])
+def test_a_report_for_which_there_is_no_room_is_told_and_spares_the_last(
+    sweyard: Sweyard, make_run: Callable[..., Path], tmp_path: Path, full: str
+) -> None:
+    (tmp_path / "new.png").write_text("the last one")
+    (tmp_path / full).symlink_to("/dev/full")
+    result = sweyard("report", make_run(), "-o", tmp_path / "new.html")
+    place = tmp_path / full.removesuffix(".partial")
+    assert (result.exit_code, f"no space left for {place}: make some" in result.stderr) == (2, True)
+    assert (tmp_path / "new.png").read_text() == "the last one"
+
+
 def test_a_write_to_an_open_file_on_a_full_disk_is_told_by_the_directory(tmp_path: Path) -> None:
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space left") as raised:
         _write(full, tmp_path)

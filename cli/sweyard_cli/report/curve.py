@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweyard_cli.disk import writes_to
 from sweyard_cli.report.charts import SMOOTHED_STEPS
 from sweyard_cli.report.scale import moving_mean
 from sweyard_cli.results.run_results import RunResults
@@ -18,7 +19,7 @@ DOTS_PER_INCH = 144
 
 
 def draw_curve(results: RunResults, path: Path) -> None:
-    """Draw what the run has figures for."""
+    """Draw what the run has figures for; a picture that is there stays until the new one is whole."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import
     from matplotlib.figure import Figure
 
@@ -29,7 +30,13 @@ def draw_curve(results: RunResults, path: Path) -> None:
     _draw_reward(reward, results)
     for axes in (held_out, reward):
         _tidy(axes)
-    figure.savefig(path, dpi=DOTS_PER_INCH, facecolor="white")
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with writes_to(path):
+            figure.savefig(partial, format="png", dpi=DOTS_PER_INCH, facecolor="white")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _draw_held_out(axes: "Axes", results: RunResults) -> None:
