@@ -1,9 +1,8 @@
 """One fault in each of two dozen small runs on a real cluster: `python -m benchmarks.prove.faults [--rows NAME ...]`.
 
-Each row of `tests/e2e/test_fault_matrix.py`, the drain of `tests/e2e/test_drain.py` and the engines that come and go
-of `tests/e2e/test_engine_scaling.py` are a run each; what was seen goes into docs/reliability.md as each ends, where
-rows that were not tried this time stay. Without `--rows` all are tried,
-after the stories on an API server that lies. The exit code is not 0 if one failed.
+Each row of `tests/e2e/test_fault_matrix.py` is a run, and so is each file of `ALONE`; what was seen goes into
+docs/reliability.md as each ends, where rows that were not tried this time stay. Without `--rows` all are tried, after
+the stories on an API server that lies. The exit code is not 0 if one failed.
 """
 
 import argparse
@@ -25,7 +24,11 @@ HEAD = (
 )
 STORIES = "tests/operator/run/test_run_chaos.py"
 MATRIX = "tests/e2e/test_fault_matrix.py"
-ALONE = {"drain": "tests/e2e/test_drain.py", "engines scaled": "tests/e2e/test_engine_scaling.py"}
+ALONE = {
+    "drain": "tests/e2e/test_drain.py",
+    "engines scaled": "tests/e2e/test_engine_scaling.py",
+    "engine of two pods": "tests/e2e/test_engine_spanning.py",
+}
 """Rows that have a file of their own."""
 
 

@@ -55,8 +55,8 @@ def test_engines_follow_the_load_and_go_while_the_run_is_suspended(
     until_gone(installation, namespace, None, given)
 
 
-def until(what: str, holds: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + DEADLINE_SECONDS
+def until(what: str, holds: Callable[[], object], deadline_seconds: float = DEADLINE_SECONDS) -> None:
+    give_up_at = time.monotonic() + deadline_seconds
     while not holds():
         assert time.monotonic() < give_up_at, what
         time.sleep(1)
