@@ -325,4 +325,4 @@ def steps_in(installation: Installation, namespace: str, claim: str) -> dict[int
     """How often the figures of each optimizer step were kept."""
     (metrics,) = installation.read_volume(namespace, claim, "metrics/metrics.jsonl").values()
     rows = [json.loads(line) for line in metrics.splitlines()]
-    return dict(Counter(int(row["step"]) for row in rows if "rollout/reward_mean" in row))
+    return dict(Counter(int(row["step"]) for row in rows if "rollout/attempts" in row))

@@ -171,11 +171,7 @@ def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float, ve
     attempts = rollouts.attempts
     scored = [attempt for attempt in attempts if not attempt.outcome.is_infrastructure]
     tokens = sum(attempt.num_sampled_tokens for attempt in attempts)
-    return {
-        "reward_mean": _mean([attempt.reward for attempt in scored]),
-        "solved_fraction": _share(scored, Outcome.SOLVED),
-        "official_fraction": _mean([float(bool(attempt.official)) for attempt in scored]),
-        "truncated_fraction": _share(scored, Outcome.TRUNCATED),
+    return _scored_metrics(scored, tokens) | {
         "infra_failure_fraction": 1 - len(scored) / len(attempts) if attempts else 0.0,
         "attempts": float(len(attempts)),
         "groups": float(len(rollouts.groups)),
@@ -187,8 +183,20 @@ def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float, ve
         "token_staleness_mean": _token_staleness(rollouts.groups, version),
         "stragglers": float(rollouts.num_stragglers),
         "sampled_tokens": float(tokens),
-        "sampled_tokens_mean": tokens / len(scored) if scored else 0.0,
         "tokens_per_second": tokens / seconds if seconds else 0.0,
+    }
+
+
+def _scored_metrics(scored: Sequence[Trajectory], tokens: int) -> dict[str, float]:
+    """What attempts tell of the policy; nothing where infrastructure failed them all, for 0 would look like a result."""
+    if not scored:
+        return {}
+    return {
+        "reward_mean": _mean([attempt.reward for attempt in scored]),
+        "solved_fraction": _share(scored, Outcome.SOLVED),
+        "official_fraction": _mean([float(bool(attempt.official)) for attempt in scored]),
+        "truncated_fraction": _share(scored, Outcome.TRUNCATED),
+        "sampled_tokens_mean": tokens / len(scored),
     }
 
 

@@ -180,3 +180,13 @@ async def test_a_step_whose_attempts_are_not_counted_beforehand_says_how_many_en
         messages.append(reporter.report.message)
     await reporter.flush()
     assert messages == ["step 1: 1 attempt ended, 1 solved", "step 1: 2 attempts ended, 2 solved"]
+
+
+async def test_a_step_that_tells_no_reward_leaves_none_of_the_step_before(tmp_path: Path) -> None:
+    reporter = make_reporter(tmp_path, RecordingSink(), [0.0])
+    progress = RunProgress(reporter, {"step": Phase(8), "evaluation": Phase(3)}, 8)
+    progress.evaluated({"held": 0.25})
+    progress.step_done(1, {"rollout/reward_mean": 0.5, "rollout/infra_failure_fraction": 0.0})
+    progress.step_done(2, {"rollout/infra_failure_fraction": 1.0})
+    await reporter.flush()
+    assert reporter.report.metrics == {"eval/held": 0.25, "infraFailureFraction": 1.0}

@@ -12,6 +12,15 @@ from sweyard_trainer.trajectory import Trajectory
 
 logger = logging.getLogger(__name__)
 
+_STEP_METRICS = {
+    "rewardMean": "rollout/reward_mean",
+    "solvedFraction": "rollout/solved_fraction",
+    "tokensPerSecond": "rollout/tokens_per_second",
+    "infraFailureFraction": "rollout/infra_failure_fraction",
+    "loss": "train/loss",
+}
+"""Names in the status, and in metrics.jsonl."""
+
 
 class RunProgress:
     """Counts units of work and passes the newest report on."""
@@ -77,16 +86,9 @@ class RunProgress:
         return f"{count} {noun} ended, {self._solved} solved"
 
     def step_done(self, step: int, figures: dict[str, float]) -> None:
-        """A step was trained."""
-        names = {
-            "rewardMean": "rollout/reward_mean",
-            "solvedFraction": "rollout/solved_fraction",
-            "tokensPerSecond": "rollout/tokens_per_second",
-            "infraFailureFraction": "rollout/infra_failure_fraction",
-            "loss": "train/loss",
-        }
-        told = {ours: _shown(figures[theirs]) for ours, theirs in names.items() if theirs in figures}
-        self._metrics |= told
+        """A step was trained. What it does not tell, such as a reward where nothing was scored, is not told any more."""
+        told = {ours: _shown(figures[theirs]) for ours, theirs in _STEP_METRICS.items() if theirs in figures}
+        self._metrics = {name: value for name, value in self._metrics.items() if name not in _STEP_METRICS} | told
         logger.info("step %d of %d: %s", step, self._total_steps, _in_words(told))
         self.update(step=step)
 
