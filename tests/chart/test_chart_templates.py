@@ -86,6 +86,14 @@ def test_one_operator_at_a_time_with_probes_and_limits(render: Render) -> None:
     assert {"requests", "limits"} <= container["resources"].keys()
 
 
+@pytest.mark.parametrize("name", ["sweyard-operator", "sweyard-ui"])
+def test_a_late_answer_on_a_busy_node_is_not_taken_for_death(render: Render, name: str) -> None:
+    (container,) = only(render("--set", "ui.enabled=true,ui.anyone=true"), "Deployment", name)["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert container["livenessProbe"]["timeoutSeconds"] == 10
+
+
 def test_development_reaches_the_operator_as_json_and_is_off_by_default(render: Render) -> None:
     assert "SWEYARD_DEVELOPMENT" not in operator_environment(render())
     values = ["image=base:1", "python=/opt/s/bin/python", "hostPaths={/opt/s,/opt/t}", "runAsUser=0"]
