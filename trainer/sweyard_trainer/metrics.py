@@ -188,7 +188,7 @@ def rollout_metrics(rollouts: StepRollouts, with_signal: int, seconds: float, ve
 
 
 def _scored_metrics(scored: Sequence[Trajectory], tokens: int) -> dict[str, float]:
-    """What attempts tell of the policy; nothing where infrastructure failed them all, for 0 would look like a result."""
+    """What attempts tell of the policy: nothing where infrastructure failed them all, as 0 would look like a result."""
     if not scored:
         return {}
     return {

@@ -86,7 +86,7 @@ class RunProgress:
         return f"{count} {noun} ended, {self._solved} solved"
 
     def step_done(self, step: int, figures: dict[str, float]) -> None:
-        """A step was trained. What it does not tell, such as a reward where nothing was scored, is not told any more."""
+        """A step was trained; what it does not tell, as a reward where nothing was scored, is not told any more."""
         told = {ours: _shown(figures[theirs]) for ours, theirs in _STEP_METRICS.items() if theirs in figures}
         self._metrics = {name: value for name, value in self._metrics.items() if name not in _STEP_METRICS} | told
         logger.info("step %d of %d: %s", step, self._total_steps, _in_words(told))
