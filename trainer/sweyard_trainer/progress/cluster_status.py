@@ -32,12 +32,15 @@ class ClusterStatus:
         return cls(client.CustomObjectsApi(client.ApiClient(settings)), namespace, run, uid)
 
     def publish(self, report: dict[str, Any]) -> None:
-        """The UID keeps the report of a deleted run off a new one of the same name."""
+        """The UID keeps the report of a deleted run off a new one of the same name.
+
+        What is empty is left out: applied over what had entries, an empty map becomes null, which is refused.
+        """
         body = {
             "apiVersion": API_VERSION,
             "kind": "TrainingRun",
             "metadata": {"name": self._run, "namespace": self._namespace, "uid": self._uid},
-            "status": {"trainer": report},
+            "status": {"trainer": {field: value for field, value in report.items() if value != {}}},
         }
         try:
             self._api.patch_namespaced_custom_object_status(
