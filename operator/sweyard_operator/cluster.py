@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
+from sweyard_api.json_in_yaml import json_in_yaml
 from sweyard_operator.contact import Contact
 from sweyard_operator.errors import OUTAGES, NotFoundError, UnreachableError, api_error
 from sweyard_operator.plan.plan import Deletion, Patch
@@ -190,7 +191,7 @@ class Cluster:
         body: Mapping[str, Any] | Sequence[Any] | None = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        data = None if body is None else json_in_yaml(body).encode()
         try:
             reply = await self._retrying(method, path, params or {}, data, content_type)
             if reply.status >= 400:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.apiserver
 SPEC = {"preset": "tiny", "tasks": {"train": {"dataset": "made", "split": "train"}}}
 
 
-def test_an_attempt_that_has_no_figures_yet_says_so_after_one_that_had(kinds: TestCluster) -> None:
+def test_reports_are_taken_without_figures_after_one_that_had_some_and_with_any_character(kinds: TestCluster) -> None:
     runs = f"/apis/{API_VERSION}/namespaces/default/trainingruns"
     name = f"r-{uuid.uuid4().hex[:6]}"
     run = {"apiVersion": API_VERSION, "kind": "TrainingRun", "metadata": {"name": name}, "spec": SPEC}
@@ -30,8 +30,9 @@ def test_an_attempt_that_has_no_figures_yet_says_so_after_one_that_had(kinds: Te
     sink.publish(report(attempt=1, step=1))
     told = kinds.api.get(f"{runs}/{name}")["status"]["trainer"]
     assert (told["attempt"], told.get("metrics", {})) == (1, {})
-    sink.publish(report(attempt=1, step=2, metrics={"loss": 0.25}))
-    assert kinds.api.get(f"{runs}/{name}")["status"]["trainer"]["metrics"] == {"loss": 0.25}
+    sink.publish(report(attempt=1, step=2, metrics={"loss": 0.25}, message="ready \U0001f680 \u2028 \u2588"))
+    told = kinds.api.get(f"{runs}/{name}")["status"]["trainer"]
+    assert (told["metrics"], told["message"]) == ({"loss": 0.25}, "ready \ufffd \u2028 \u2588")
     kinds.api.call("DELETE", f"{runs}/{name}")
 
 

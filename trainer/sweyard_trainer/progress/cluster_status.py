@@ -1,5 +1,6 @@
 """status.trainer of the run's TrainingRun, by server-side apply under our own field manager."""
 
+import re
 from typing import Any
 
 import urllib3
@@ -10,6 +11,7 @@ from sweyard_api.constants import API_VERSION, FIELD_MANAGER_TRAINER, GROUP, VER
 from sweyard_trainer.progress.reporter import StatusRefusedError, StatusUnavailableError
 
 REQUEST_TIMEOUT_SECONDS = 10
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
 class ClusterStatus:
@@ -32,15 +34,12 @@ class ClusterStatus:
         return cls(client.CustomObjectsApi(client.ApiClient(settings)), namespace, run, uid)
 
     def publish(self, report: dict[str, Any]) -> None:
-        """The UID keeps the report of a deleted run off a new one of the same name.
-
-        What is empty is left out: applied over what had entries, an empty map becomes null, which is refused.
-        """
+        """The UID keeps the report of a deleted run off a new one of the same name."""
         body = {
             "apiVersion": API_VERSION,
             "kind": "TrainingRun",
             "metadata": {"name": self._run, "namespace": self._namespace, "uid": self._uid},
-            "status": {"trainer": {field: value for field, value in report.items() if value != {}}},
+            "status": {"trainer": _applicable(report)},
         }
         try:
             self._api.patch_namespaced_custom_object_status(
@@ -61,3 +60,13 @@ class ClusterStatus:
             raise kind(f"{type(error).__name__}: {error}") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StatusUnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+def _applicable(report: dict[str, Any]) -> dict[str, Any]:
+    """Without what is empty: applied over what had entries, an empty map becomes null, which is refused. So is an emoji
+    as this client writes it: JSON's two escapes for it are none in YAML."""
+    return {
+        field: _BEYOND_16_BITS.sub("\ufffd", value) if isinstance(value, str) else value
+        for field, value in report.items()
+        if value != {}
+    }
