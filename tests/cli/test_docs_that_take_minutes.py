@@ -89,6 +89,7 @@ def test_from_a_repository_to_an_export(tmp_path: Path) -> None:
     make, train = of_page("own-repository.md")
     told = laptop.play(make)
     assert re.search(r"^(\d+) of \1 tasks may be used$", told, re.MULTILINE), told
+    assert re.search(r"^next    sweyard tasks check mine ", told, re.MULTILINE), told
     # The names of the pages: what the demo makes, and what it leaves.
     (laptop.cache / "datasets" / "tiny").symlink_to(laptop.cache / "datasets" / "mine")
     laptop.play(train)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from sweyard_api.program import call
+
 Sweyard = Callable[..., Any]
 
 
@@ -97,6 +99,15 @@ def test_mistakes_are_told_in_a_sentence(dataset: Path, sweyard: Sweyard, argume
 
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_a_check_that_finds_nothing_says_what_comes_next(dataset: Path, sweyard: Sweyard) -> None:
+    dataset.write_text(f"{json.dumps(row_of(0))}\n")
+    told = sweyard("tasks", "check", dataset, *image(dataset)).stdout.splitlines()
+    assert told[-2:] == [
+        "1 of 1 tasks may be used",
+        f"next    {call('run', '-f', 'FILE')}   # with tasks.train.dataset: {dataset} in FILE",
+    ]
 
 
 def test_check_reports_each_task(dataset: Path, sweyard: Sweyard, tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def run_here(asked: AskedRun, output: Path, datasets: list[Path], *, watch: bool
         return 0
     file, given = asked.kept(output), asked.handed_over
     command = trainer_command(None if given else file, output, datasets, allow_unisolated=allow_unisolated)
-    after = cluster_commands(file, resolve(document["spec"]), (*datasets, *dataset_directories(os.environ)))
+    after = [
+        (call("ui", output), "its figures and attempts in a browser"),
+        *cluster_commands(file, resolve(document["spec"]), (*datasets, *dataset_directories(os.environ))),
+    ]
     process = TrainerProcess(command, output, given)
     if not watch:
         console.print(f"started as process {process.popen.pid}; to follow it: {call('watch', '--output', output)}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sweyard_api.program import call
 from sweyard_cli.commands.options import NamespaceOption
 from sweyard_cli.commands.tasks_look import (
     DatasetArgument,
@@ -80,6 +81,7 @@ def check(
     typer.echo(f"{len(checked) - len(bad)} of {len(checked)} tasks may be used")
     if bad:
         raise typer.Exit(UNUSABLE)
+    typer.echo(f"next    {call('run', '-f', 'FILE')}   # with tasks.train.dataset: {dataset} in FILE")
 
 
 def _demand_fitting_images(tasks: "Sequence[Task]", docker: bool) -> None:

@@ -105,8 +105,10 @@ def make(
     )
     try:
         with writes_to(making.out or making.cache):
-            run(making)
+            folder = run(making)
     except SourceError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt as interrupt:
         raise interrupted_making(call(*sys.argv[1:])) from interrupt
+    made = folder if out or cache else name
+    typer.echo(f"next    {call('tasks', 'check', made)}   # grades each task with its own patch, and with none")

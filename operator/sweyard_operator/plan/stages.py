@@ -23,7 +23,9 @@ def plan_images(run: RunContext, snapshot: RunSnapshot) -> Stage:
     if not run.makes_attempts:
         return Stage(kind, True, Reason.NOT_NEEDED, NOTHING_ATTEMPTED)
     if name is None:
-        return Stage(kind, True, Reason.NOT_NEEDED, "the spec names no image")
+        missing = snapshot.missing_datasets()
+        unknown = f"the images of data set {missing[0]}, which does not exist, are not known" if missing else None
+        return Stage(kind, True, Reason.NOT_NEEDED, unknown or "the spec names no image")
     cache = snapshot.image_cache
     if cache is None:
         return _missing(kind, "ImageCache", name, is_shared=run.config.images.cache_ref is not None)

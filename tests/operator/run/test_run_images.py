@@ -64,6 +64,9 @@ def test_nothing_is_made_before_the_data_sets_exist(make_world: Make) -> None:
     world.datasets = {"tiny": None}
     world.settle()
     assert not world.objects
+    assert (
+        world.condition("ImagesReady")["message"] == "the images of data set tiny, which does not exist, are not known"
+    )
     world.datasets = {"tiny": ("i:1",)}
     world.settle()
     assert world.objects[IMAGE_CACHES, "demo"]["spec"]["imagesFrom"] == "tiny"
