@@ -22,9 +22,13 @@ class Stop:
         self._why = because or self._why
         self._asked.set()
 
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
     def heed(self) -> None:
         """Raises StoppedError, or the cause that was given, if it was asked for."""
-        if self._asked.is_set():
+        if self.is_asked:
             raise self._why
 
     async def or_else(self, work: Awaitable[T]) -> T:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sweyard_trainer.engine.engine import EngineError
-from sweyard_trainer.errors import EnginesGoneError
+from sweyard_trainer.errors import EnginesGoneError, StoppedError
 from sweyard_trainer.rollout.plan import AttemptPlan
 from sweyard_trainer.train import TrainingLoop
 
@@ -72,3 +72,23 @@ async def test_a_gateway_that_is_away_when_weights_are_new_is_waited_for(
     summary = await TrainingLoop(life.run).run()
     assert (summary["steps"], world.events.count("train")) == (6, 6)
     assert next(refusals, None) is None
+
+
+async def test_who_is_told_to_end_while_the_gateway_is_away_saves_the_step_and_waits_no_longer(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world)
+    loop, use_weights = TrainingLoop(life.run), life.worker.use_weights
+
+    async def be_away(version: int, num_engines: int | None) -> None:
+        if version < 2:
+            return await use_weights(version, num_engines)
+        loop.stop()
+        raise EngineError("gateway http://gateway:8001 is away")
+
+    life.worker.use_weights = be_away
+    async with asyncio.timeout(60):
+        with pytest.raises(StoppedError, match="stopped after step 1"):
+            await loop.run()
+    summary = await TrainingLoop(make_life(world).run).run()
+    assert (summary["steps"], world.events.count("train")) == (6, 6)

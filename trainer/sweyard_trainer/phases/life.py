@@ -112,11 +112,14 @@ class Life:
             self._scaling = self._begin_scaling()
 
     async def _switch_to(self, version: int) -> None:
-        """A gateway that is away, as one that starts again, is waited for, and so is an engine that confirms."""
+        """A gateway that is away, as one that starts again, is waited for, and so is an engine that confirms; not by a
+        life that is to end, of which nothing samples any more: with a run that is deleted its gateway goes, too."""
         while True:
             try:
                 return await self.run.pool.use_weights(version, self._num_engines)
             except EngineError as error:
+                if self.stop.is_asked:
+                    return None
                 logger.warning("workers wait for weights %d: %s", version, error)
                 await asyncio.sleep(SWITCH_PAUSE_SECONDS)
 
