@@ -93,7 +93,7 @@ def decide_gang(
 ) -> Decision:
     """What to do about the trainer; `pods` are the run's trainer pods of all attempts."""
     newest = max(jobs, key=lambda job: job.attempt, default=None)
-    if newest is None:
+    if newest is None or newest.attempt + 1 < ledger.attempts:  # the last one was let go, and none before it counts
         return _wait_for_pods(pods) or Start(ledger.attempts, ledger.restarts)
     own_pods = [pod for pod in pods if pod.attempt == newest.attempt]
     if newest.is_complete:

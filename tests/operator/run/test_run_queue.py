@@ -296,6 +296,24 @@ def test_an_evicted_run_comes_back_as_a_new_attempt_in_its_old_place(admitted: R
     assert (admitted.run["status"]["attempts"], admitted.run["status"]["restarts"]) == (3, 0)
 
 
+def test_a_failure_before_an_eviction_is_not_counted_again_after_it(make_world: Make) -> None:
+    world = make_world(queueName="team", restart={"limit": 1, "backoffSeconds": 0})
+    world.settle()
+    world.admit()
+    start(world, 0)
+    world.end_gang(0, exit_code=1)
+    world.settle()
+    world.run_gang(1)
+    world.settle()
+    evict(world)
+    world.bury_pods()
+    world.settle()
+    world.admit()
+    start(world, 2)
+    status = world.run["status"]
+    assert (status["phase"], status["attempts"], status["restarts"]) == ("Running", 3, 1)
+
+
 def test_a_place_that_somebody_deleted_ends_the_run_and_is_asked_for_again(admitted: RunWorld) -> None:
     del admitted.objects[WORKLOADS, "demo"]
     admitted.settle()
