@@ -260,7 +260,7 @@ def test_a_run_that_kueue_interrupts_lets_go_and_comes_back_when_it_may(
     old_place = place(lab)
     interrupt(yard, lab, on=True)
     wait_until_let_go(lab, words)
-    assert yard.reserved() == NOTHING
+    until(lab, "the quota is free", lambda: yard.reserved() == NOTHING)
     interrupt(yard, lab, on=False)
     work(lab, attempt=1)
     assert place(lab) == old_place
@@ -317,7 +317,7 @@ def test_a_check_that_takes_a_place_away_is_heeded_and_the_run_comes_back(yard: 
         until(
             lab, "the remedy is told", lambda: "suspend the run and resume it" in lab.condition("Admitted")["message"]
         )
-        assert yard.reserved() == NOTHING
+        until(lab, "the quota is free", lambda: yard.reserved() == NOTHING)
         for wish in ("true", "false"):
             lab.kubectl("patch", "tr", "demo", "--type=merge", "-p", f'{{"spec": {{"suspend": {wish}}}}}')
             until(lab, "it is heeded", lambda wish=wish: (lab.phase() == "Suspended") == (wish == "true"))
@@ -361,6 +361,10 @@ def test_pods_that_are_not_ready_in_time_lose_their_place_and_get_it_back(yard: 
 
 
 def wait_until_it_was_too_late(lab: Lab) -> None:
-    words = "Exceeded the PodsReady timeout"
+    before, words = pod_uids(lab), "Exceeded the PodsReady timeout"
     until(lab, "it is told", lambda: words in lab.condition("Admitted").get("message", ""))
-    until(lab, "nothing is held", lambda: not lab.names("pods"))
+    until(lab, "no pod is left of those", lambda: before.isdisjoint(pod_uids(lab)))
+
+
+def pod_uids(lab: Lab) -> set[str]:
+    return set(lab.kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").split())
