@@ -1,6 +1,6 @@
-"""One fault in each of two dozen small runs on a real cluster: `python -m benchmarks.prove.faults [--rows NAME ...]`.
+"""One fault in each of two dozen small runs on real clusters: `python -m benchmarks.prove.faults [--rows NAME ...]`.
 
-Each row of `tests/e2e/test_fault_matrix.py` is a run, and so is each file of `ALONE`; what was seen goes into
+Each row of `tests/e2e/test_fault_matrix.py` is a run, and so is each test of `ALONE`; what was seen goes into
 docs/reliability.md as each ends, where rows that were not tried this time stay. Without `--rows` all are tried, after
 the stories on an API server that lies. The exit code is not 0 if one failed.
 """
@@ -24,12 +24,18 @@ HEAD = (
 )
 STORIES = "tests/operator/run/test_run_chaos.py"
 MATRIX = "tests/e2e/test_fault_matrix.py"
+NODES = "tests/e2e/test_three_nodes.py"
 ALONE = {
     "drain": "tests/e2e/test_drain.py",
     "engines scaled": "tests/e2e/test_engine_scaling.py",
     "engine of two pods": "tests/e2e/test_engine_spanning.py",
+    "ranks on two nodes": f"{NODES}::test_ranks_on_nodes_of_one_rack_train_as_one",
+    "node of rank 1 drained": f"{NODES}::test_a_drain_takes_one_rank_and_the_gang_goes_on_elsewhere_from_the_same_step",
+    "node of rank 1 lost": f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 1]",
+    "node of rank 0 lost": f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 0]",
+    "no node for a rank": f"{NODES}::test_a_gang_with_a_rank_too_many_holds_nothing_until_there_is_a_node_for_it",
 }
-"""Rows that have a file of their own."""
+"""Rows that are not of the matrix: by the beginning of the test's id."""
 
 
 class Recorder:
@@ -54,8 +60,8 @@ class Recorder:
 def make_row(report: pytest.TestReport, day: str) -> str:
     """A line of the table, also for a test that failed."""
     told = dict(report.user_properties)
-    alone = {file: name for name, file in ALONE.items()}
-    name = report.nodeid.partition("[")[2].rstrip("]") or alone[report.nodeid.partition("::")[0]]
+    alone = next((name for name, test in ALONE.items() if report.nodeid.startswith(test)), None)
+    name = alone or report.nodeid.partition("[")[2].rstrip("]")
     seen = " | ".join(str(told.get(one, "")) for one in ("attempts", "restarts", "failure"))
     outcome = "failed" if report.failed else told.get("outcome", "as undisturbed")
     return f"| {name} | {outcome} | {seen} | {report.duration:.0f} | {day} |"

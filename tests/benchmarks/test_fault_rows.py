@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from benchmarks.prove.faults import ALONE, HEAD, MATRIX, Recorder, make_row, merge_rows, select_tests
+from benchmarks.prove.faults import ALONE, HEAD, MATRIX, NODES, Recorder, make_row, merge_rows, select_tests
 
 TEST = "test_a_run_ends_as_if_undisturbed_by"
 ROWS = [
     "| API server | as undisturbed | 1 | 0 |  | 61 | 2030-01-01 |",
     "| etcd | failed |  |  |  | 300 | 2030-01-01 |",
     "| drain | as undisturbed | 2 | 0 | Disrupted | 90 | 2030-01-01 |",
+    "| node of rank 0 lost | as undisturbed | 2 | 0 | Disrupted | 200 | 2030-01-01 |",
 ]
 
 
@@ -31,6 +32,13 @@ REPORTS = [
     report(f"{MATRIX}::{TEST}[API server]", 61.4, restarts=0, attempts=1),
     report(f"{MATRIX}::{TEST}[etcd]", 300.2, outcome="failed"),
     report(f"{ALONE['drain']}::test_a_drained_trainer_saves", 90, restarts=0, attempts=2, failure="Disrupted"),
+    report(
+        f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 0]",
+        200,
+        restarts=0,
+        attempts=2,
+        failure="Disrupted",
+    ),
 ]
 
 
@@ -60,7 +68,7 @@ def test_rows_that_were_not_tried_again_stay() -> None:
     document = f"| a | b |\n| other | table |\n<!-- proof: Faults -->\n{table}\n<!-- end: Faults -->\n"
     again = "| etcd | as undisturbed | 1 | 0 |  | 95 | 2030-01-02 |"
     kubelet = "| kubelet | failed |  |  |  | 1 | 2030-01-02 |"
-    assert merge_rows(document, [again, kubelet]) == [ROWS[0], again, ROWS[2], kubelet]
+    assert merge_rows(document, [again, kubelet]) == [ROWS[0], again, *ROWS[2:], kubelet]
     assert merge_rows("no section yet", ROWS) == ROWS
 
 

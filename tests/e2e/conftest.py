@@ -1,7 +1,9 @@
 """The whole product on a real cluster: chart, operator, cache, sandboxes and trainer from their images."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,26 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def commands(cluster: TestCluster) -> Commands:
     """kubectl and helm, for the session's cluster."""
+    return commands_for(cluster)
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
+    """The chart on the session's cluster; removed at the end, with the kinds."""
+    with installed(cluster, dataset) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def three_nodes(
+    cluster_of: Callable[[str, int], AbstractContextManager[TestCluster]], dataset: Path
+) -> Iterator[Installation]:
+    """The same on a cluster with three nodes."""
+    with cluster_of("SWEYARD_TEST_THREE_NODES", 3) as cluster, installed(cluster, dataset) as made:
+        yield made
+
+
+def commands_for(cluster: TestCluster) -> Commands:
     paths = [str(cluster.tool.binaries.path(name).parent) for name in ("kubectl", "helm")]
     environment = {
         **os.environ,
@@ -41,9 +63,9 @@ def commands(cluster: TestCluster) -> Commands:
     return Commands(Console(quiet=True), environment)
 
 
-@pytest.fixture(scope="session")
-def installation(cluster: TestCluster, commands: Commands, dataset: Path) -> Iterator[Installation]:
-    """The chart on the session's cluster; removed at the end, with the kinds."""
+@contextlib.contextmanager
+def installed(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
+    commands = commands_for(cluster)
     images, task_images = bring_images(commands, Native(cluster.name), "base", dataset, CHECKOUT)
     install_chart(commands, CHECKOUT / "charts" / "sweyard", chart_values(images, CHECKOUT))
     made = Installation(cluster, commands, dataset, images["trainer"], task_images)

@@ -139,8 +139,9 @@ class Host:
                 subprocess.run([*enter, "nft", "delete", "table", "inet", "dead"], check=True)
 
     def in_node(self, *command: str) -> str:
-        """Standard output of a command in the cluster's only node."""
-        (node,) = self._cluster.tool.parts(self._cluster.tool.spec(self._cluster.name)).nodes
+        """Standard output of a command in the first of the cluster's nodes that has power."""
+        nodes = self._cluster.tool.parts(self._cluster.tool.spec(self._cluster.name)).nodes
+        node = next(one for one in nodes if one.powered)
         return subprocess.run(
             [*node.enter_command(), *command], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
         ).stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.host import Host
+from tests.e2e.nodes import Nodes
 from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
 
 from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, LABEL_CACHE
@@ -53,6 +54,7 @@ class Installation:
         """What they are copies of."""
         self._removal = contextlib.ExitStack()
         self.host = Host(cluster)
+        self.nodes = Nodes(cluster)
 
     @property
     def task_image(self) -> str:

@@ -62,7 +62,8 @@ def trainers(installation: Installation, namespace: str, *, attempt: int) -> lis
 
 def began_again_at(installation: Installation, namespace: str) -> int:
     """The step that the second attempt found done, by its log."""
-    log = installation.kubectl("-n", namespace, "logs", "job/r-trainer-1", "--all-containers", "--tail=-1")
+    rank_0 = "sweyard.dev/attempt=1,batch.kubernetes.io/job-completion-index=0"
+    log = installation.kubectl("-n", namespace, "logs", "-l", rank_0, "--all-containers", "--tail=-1")
     found = re.search(r"going on .*?(\d+)", log)
     assert found, log[-2_000:]
     return int(found[1])

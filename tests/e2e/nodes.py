@@ -1,0 +1,64 @@
+"""The nodes of a cluster in a test's hands: what they offer, and how they are lost."""
+
+from collections.abc import Iterable
+
+from sweyard_cluster import faults
+from sweyard_cluster.testing import TestCluster
+
+GPU = "nvidia.com/gpu"
+
+
+class Nodes:
+    """Of a cluster of `python -m sweyard_cluster`."""
+
+    def __init__(self, cluster: TestCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._cluster.tool.spec(self._cluster.name).node_names
+
+    def give_gpus(self, nodes: Iterable[str], count: int = 1) -> None:
+        """To each so many, as a device plugin would; there is no device behind them."""
+        for node in nodes:
+            told = {field: {GPU: str(count)} for field in ("capacity", "allocatable")}
+            self._patch(f"{node}/status", {"status": told})
+
+    def label(self, nodes: Iterable[str], name: str, value: str | None) -> None:
+        """None takes it away."""
+        for node in nodes:
+            self._patch(node, {"metadata": {"labels": {name: value}}})
+
+    def num_pods(self, node: str) -> int:
+        """That are bound to it."""
+        return len(self._cluster.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")["items"])
+
+    def drain(self, node: str) -> None:
+        """Raises ClusterError if a pod does not go in time."""
+        patience = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s")
+        self._cluster.kubectl("drain", node, *patience)
+
+    def cordon(self, node: str) -> None:
+        self._cluster.kubectl("cordon", node)
+
+    def uncordon(self, node: str) -> None:
+        self._cluster.kubectl("uncordon", node)
+
+    def power_off(self, node: str) -> None:
+        """Kubelet, containerd and all containers end at once, and nobody says so."""
+        faults.fail_node(self._cluster.tool, self._cluster.tool.spec(self._cluster.name), node, faults.POWER)
+
+    def remove(self, node: str) -> None:
+        """From the API, as a cloud does with a machine that is lost for good."""
+        self._cluster.kubectl("delete", "node", node)
+
+    def heal(self) -> None:
+        """Those without power come back with their disk, and all may be used."""
+        spec = self._cluster.tool.spec(self._cluster.name)
+        for node in self._cluster.tool.parts(spec).nodes:
+            if not node.powered:
+                faults.heal_node(self._cluster.tool, spec, node.name)
+            self.uncordon(node.name)
+
+    def _patch(self, path: str, body: dict[str, object]) -> None:
+        self._cluster.api.call("PATCH", f"/api/v1/nodes/{path}", body, "merge-patch+json")
