@@ -29,10 +29,6 @@ class Nodes:
         for node in nodes:
             self._patch(node, {"metadata": {"labels": {name: value}}})
 
-    def num_pods(self, node: str) -> int:
-        """That are bound to it."""
-        return len(self._cluster.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")["items"])
-
     def drain(self, node: str) -> None:
         """Raises ClusterError if a pod does not go in time."""
         patience = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s")
@@ -47,10 +43,6 @@ class Nodes:
     def power_off(self, node: str) -> None:
         """Kubelet, containerd and all containers end at once, and nobody says so."""
         faults.fail_node(self._cluster.tool, self._cluster.tool.spec(self._cluster.name), node, faults.POWER)
-
-    def remove(self, node: str) -> None:
-        """From the API, as a cloud does with a machine that is lost for good."""
-        self._cluster.kubectl("delete", "node", node)
 
     def heal(self) -> None:
         """Those without power come back with their disk, and all may be used."""

@@ -19,7 +19,7 @@ from sweyard_sandbox.errors import SweyardError
 from sweyard_trainer import gang
 from sweyard_trainer.engine.pod_engines import pod_engines
 from sweyard_trainer.environment import Environment
-from sweyard_trainer.exit_codes import DONE, exit_code_of
+from sweyard_trainer.exit_codes import DONE, STOPPED, exit_code_of
 from sweyard_trainer.last_words import tell_why
 from sweyard_trainer.waiting_threads import let_threads_sleep
 
@@ -41,9 +41,12 @@ def main() -> int:
 
 def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     """Rank 0: the main loop."""
+    mark = gang.end_mark(environment.storage, environment.attempt)
+    # The first process of a container ignores what it has no handler for, and until the main loop has its own there is
+    # nothing to save: the grace period of minutes would be waited out.
+    signal.signal(signal.SIGTERM, partial(_end_at_once, mark))
     from sweyard_trainer.run import needs_ray, run_training  # imports PyTorch
 
-    mark = gang.end_mark(environment.storage, environment.attempt)
     code = 1
     try:
         if needs_ray(spec):
@@ -63,6 +66,12 @@ def lead(spec: TrainingRunSpec, environment: Environment) -> int:
     return code
 
 
+def _end_at_once(mark: Path, *_: object) -> None:
+    """Not by an exception: threads that load a model would be waited for."""
+    gang.leave_mark(mark, STOPPED)
+    os._exit(STOPPED)
+
+
 def _heed_other_ranks(environment: Environment) -> None:
     """What ends another pod of the gang ends this one: by the same signal, hence after a checkpoint."""
     mark, stop = gang.stop_mark(environment.storage, environment.attempt), partial(os.kill, os.getpid(), signal.SIGTERM)
@@ -72,9 +81,11 @@ def _heed_other_ranks(environment: Environment) -> None:
 def follow(environment: Environment, engines_run: Callable[[], bool]) -> int:
     """Other ranks: a node of Ray, until rank 0 says how it ended."""
     stop = gang.stop_mark(environment.storage, environment.attempt)
+    # Of a gang that has not found each other there is nothing to save, and maybe no rank 0.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
+    gang.join(environment.head_address, deadline_seconds=JOIN_DEADLINE_SECONDS)
     # Rank 0 checkpoints with the help of this pod, which ends when rank 0 has.
     signal.signal(signal.SIGTERM, lambda *_: gang.ask_for_stop(stop))
-    gang.join(environment.head_address, deadline_seconds=JOIN_DEADLINE_SECONDS)
     mark = gang.end_mark(environment.storage, environment.attempt)
     code = gang.wait_for_mark(mark, is_alive=lambda: gang.ray_is_alive() and engines_run())
     gang.leave()

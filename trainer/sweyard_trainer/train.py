@@ -46,9 +46,20 @@ class TrainingLoop:
 
     async def run(self) -> dict[str, Any]:
         """The whole run; its summary. Raises StoppedError once `stop` was heeded."""
+        try:
+            # Nothing is lost before the first step: ranks that never come, and a large model, are not waited for.
+            await self._life.stop.or_else(self._start())
+            return await self._phases()
+        except StoppedError as error:
+            raise StoppedError(f"stopped {self._life.position()}") from error
+        finally:
+            await self._held_out.close()
+            await self._policy.close()
+            await self._life.close()
+
+    async def _phases(self) -> dict[str, Any]:
         at_start = self._spec.evaluation.at_start
         try:
-            await self._start()
             await self._held_out.evaluate_once("untrained", wanted=self._spec.training_steps > 0 and at_start)
             await self._warm_up()
             await self._held_out.evaluate_once("warmed-up", wanted=self._supervised.warms_up and at_start)
@@ -59,14 +70,10 @@ class TrainingLoop:
             await self._held_out.evaluate_once("final", wanted=True)
             await self._checkpoints.finish()
             return self._finish()
-        except StoppedError as error:
+        except StoppedError:
             await self._checkpoints.save()
             await self._checkpoints.finish()
-            raise StoppedError(f"stopped {self._life.position()}") from error
-        finally:
-            await self._held_out.close()
-            await self._policy.close()
-            await self._life.close()
+            raise
 
     async def _start(self) -> None:
         self._run.progress.update(phase="starting", message="loading the model and starting the workers")

@@ -1,8 +1,13 @@
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from sweyard_api.resolve import resolve
+from sweyard_api.resolve import dump_config, resolve
 from sweyard_trainer import gang
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import StoppedError, UnsupportedError
@@ -120,3 +125,36 @@ def test_pods_that_an_evaluation_has_for_their_engines_are_one_gang() -> None:
     inference = {"engine": "vllm", "placement": "colocated", "replicas": 2}
     asked = {"preset": "tiny", "mode": "eval", "tasks": {"train": {"dataset": "tiny"}, "eval": [{"dataset": "tiny"}]}}
     assert needs_ray(resolve({**asked, "trainer": trainer, "inference": inference}))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_whose_gang_has_not_come_together_ends_at_once_when_told_to(tmp_path: Path, rank: int) -> None:
+    """It was killed at the end of its grace period, for which an unplaced gang held what it could not use."""
+    spec = {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}, "trainer": {"replicas": rank + 1}}
+    config = tmp_path / "config.yaml"
+    config.write_text(dump_config(resolve(spec)))
+    told = {"JOB_COMPLETION_INDEX": str(rank), "SWEYARD_HEAD_ADDRESS": "127.0.0.1", "SWEYARD_STORAGE": str(tmp_path)}
+    command = [sys.executable, "-c", IGNORES_SIGNALS, "--config", str(config)]
+    with subprocess.Popen(command, env={**os.environ, **POD, **told}, stderr=subprocess.PIPE, text=True) as pod:
+        try:
+            while not handles_sigterm(pod.pid):
+                assert pod.poll() is None
+                time.sleep(0.02)
+            pod.send_signal(signal.SIGTERM)
+            assert pod.wait(60) == 143
+        finally:
+            pod.kill()
+
+
+IGNORES_SIGNALS = """
+import signal, runpy, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as the first process of a container does
+sys.argv[0] = "sweyard_trainer"
+runpy.run_module("sweyard_trainer", run_name="__main__")
+"""
+
+
+def handles_sigterm(pid: int) -> bool:
+    """Whether it has a handler of its own."""
+    [caught] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt")]
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

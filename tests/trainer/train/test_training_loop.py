@@ -143,6 +143,23 @@ async def test_a_run_killed_anywhere_ends_with_the_same_weights_tasks_and_figure
     assert summary["evaluations"] == json.loads((reference.storage / "summary.json").read_text())["evaluations"]
 
 
+async def test_a_run_asked_to_stop_while_its_ranks_do_not_come_ends_without_them(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    life = make_life(world)
+    loop = TrainingLoop(life.run)
+
+    async def wait_for_ranks() -> None:
+        loop.stop()
+        await asyncio.Event().wait()
+
+    life.learner.start = wait_for_ranks
+    with pytest.raises(StoppedError):
+        await loop.run()
+    assert not [event for event in world.events if event.startswith("checkpoint")]
+    assert "learner" in world.ended
+
+
 async def test_a_run_asked_to_stop_checkpoints_and_goes_on_exactly(
     tmp_path: Path, world: Any, make_life: Callable[..., Any]
 ) -> None:
