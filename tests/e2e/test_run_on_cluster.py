@@ -72,11 +72,15 @@ def check_report(output: Path) -> None:
 
 
 def until_gone(
-    installation: Installation, namespace: str, kinds: set[str] | None, given: Set[str] = frozenset()
+    installation: Installation,
+    namespace: str,
+    kinds: set[str] | None,
+    given: Set[str] = frozenset(),
+    deadline_seconds: float = 60,
 ) -> None:
     """Wait until nothing of `kinds` (None: of anything) is left in the namespace but what was `given`, finished
     trainers aside."""
-    give_up_at = time.monotonic() + 60
+    give_up_at = time.monotonic() + deadline_seconds
     while left := remaining(installation, namespace, kinds) - given:
         assert time.monotonic() < give_up_at, left
         time.sleep(1)
