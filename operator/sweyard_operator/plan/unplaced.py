@@ -120,7 +120,8 @@ def plan_unplaced(work: RunPass) -> Plan | None:
     again_in = (parse_time(condition["lastTransitionTime"]) + pause - work.now).total_seconds()
     going = plan_letting_go(work.snapshot, work.ledger)
     if not going.is_done:
-        deeds = Plan(delete=going.deletions or _hurry(work), requeue_after_seconds=POLL_SECONDS)
+        hurried = _hurry(work) if going.deletions else ()
+        deeds = Plan(delete=(*hurried, *going.deletions), requeue_after_seconds=POLL_SECONDS)
         return _waiting(work, deeds, condition["message"], failures)
     if again_in > 0:
         return _waiting(work, Plan(requeue_after_seconds=again_in), condition["message"], failures)
@@ -128,14 +129,11 @@ def plan_unplaced(work: RunPass) -> Plan | None:
 
 
 def _hurry(work: RunPass) -> tuple[Deletion, ...]:
-    """Once the Job is gone, what is left of its gang has no checkpoint to write."""
-    if any(not job.is_finished for job in work.snapshot.jobs):
-        return ()
-    soon = work.now + timedelta(seconds=_GRACE_SECONDS)
+    """Its gang has no checkpoint to write. With the Job, not after it: a kubelet keeps to what it was told first."""
     return tuple(
         Deletion(PODS, work.snapshot.namespace, pod.name, pod.uid, grace_period_seconds=_GRACE_SECONDS)
         for pod in work.snapshot.pods_of(COMPONENT_TRAINER)
-        if pod.is_live and (pod.due_at is None or pod.due_at > soon)
+        if pod.is_live and not pod.is_terminating
     )
 
 

@@ -87,12 +87,11 @@ def test_the_sentence_names_pods_cause_remedy_and_the_next_try(halved: RunWorld)
 def test_ranks_that_wait_for_each_other_are_not_given_the_time_of_a_checkpoint(halved: RunWorld) -> None:
     halved.wait(DEADLINE_SECONDS)
     halved.step()
-    assert [deletion.name for deletion in halved.step().delete] == ["demo-trainer-0"]
-    hurried = halved.step().delete
-    assert {(deletion.name, deletion.grace_period_seconds) for deletion in hurried} == {
-        ("demo-trainer-0-0", 10),
-        ("demo-trainer-0-1", 10),
-    }
+    deletions = [(deletion.name, deletion.grace_period_seconds) for deletion in halved.step().delete]
+    # Before their Job, whose deletion would give them more: a kubelet keeps to what it was told first.
+    assert sorted(deletions[:2]) == [("demo-trainer-0-0", 10), ("demo-trainer-0-1", 10)]
+    assert [name for name, _ in deletions[2:]] == ["demo-trainer-0"]
+    assert not halved.step().delete
 
 
 def test_the_next_try_is_a_new_attempt_and_no_restart(halved: RunWorld) -> None:
