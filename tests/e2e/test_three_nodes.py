@@ -100,7 +100,7 @@ def test_a_gang_with_a_rank_too_many_holds_nothing_until_there_is_a_node_for_it(
     three_nodes.wait_for_reason(namespace, "Unplaced", {"PlacementDeadline"}, DEADLINE_SECONDS)
     costly = {"pods", "jobs", "statefulsets", "deployments", "rolloutpools", "leases"}
     until_gone(three_nodes, namespace, costly, given, deadline_seconds=180)  # far less than the ranks' grace period
-    assert ranks_of(three_nodes, namespace) == []
+    until("the ranks are gone", lambda: ranks_of(three_nodes, namespace) == [])
     nodes.uncordon(nodes.names[2])
 
     three_nodes.wait_for_end(namespace, DEADLINE_SECONDS)
