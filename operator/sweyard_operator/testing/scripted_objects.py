@@ -97,10 +97,9 @@ class ScriptedObjects:
             self._end_pod_within(pod, grace if asked is None else asked)
 
     def _end_pod_within(self, pod: Object, seconds: int) -> None:
-        """A later deletion can only bring the end nearer."""
-        due = rfc3339(self.now + timedelta(seconds=seconds))
-        metadata = pod["metadata"]
-        metadata["deletionTimestamp"] = min(due, metadata.get("deletionTimestamp", due))
+        """A later deletion brings the end no nearer, though an API server's timestamp does move: kubelets keep to the
+        grace period that they were told first."""
+        pod["metadata"].setdefault("deletionTimestamp", rfc3339(self.now + timedelta(seconds=seconds)))
 
     def _new_uid(self) -> str:
         self._num_objects += 1
