@@ -23,7 +23,7 @@ SPEC: dict[str, Any] = {
     "steps": ENDLESS,
     "images": {"cacheRef": "shared"},
     "tasks": {**SHORT["tasks"], "eval": [{"dataset": "gauge", "split": "heldout"}]},
-    "evaluation": {"everySteps": 0, "attempts": 30},
+    "evaluation": {"everySteps": 0, "attempts": 120},
     "warmup": {"steps": 0},
     "rollout": {**SHORT["rollout"], "maxConcurrent": 4},
     "inference": {
@@ -32,7 +32,8 @@ SPEC: dict[str, Any] = {
         "scaling": {"minReplicas": 1, "attemptsPerEngine": 2, "scaleDownAfterSeconds": 30},
     },
 }
-"""An evaluation first, of four attempts at a time for as long as an engine takes to load; then steps of two."""
+"""An evaluation first, of four attempts at a time, which lasts for several times as long as an engine takes to load; then
+steps of two."""
 PYTHON = str(Path(sys.prefix) / "bin" / "python")
 """As the pods of the installation have it."""
 METRICS = """
