@@ -184,8 +184,8 @@ class Restart(Model):
     """Wait before the first restart; doubles each time up to 10 minutes."""
     stall_deadline_seconds: Annotated[int, Field(ge=0, le=86_400)] = 1_800
     """A trainer reports at least every 30 s, however long a step takes. One that has not for so long while all its pods
-    run and the API server answers has stalled: it is told to end, and started again as if it had died. 0: it is left
-    alone."""
+    run and the API server answers has stalled: it is told to end, and started again as if it had died. For its first
+    report it has 1,800 s at least. 0: it is left alone."""
 
     rules = (
         Rule(

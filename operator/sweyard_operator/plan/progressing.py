@@ -1,16 +1,18 @@
 """Progressing: whether the run goes forward, and the first thing in its way."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from sweyard_operator.conditions import Condition
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.observe.trainer_job import TrainerJob
 from sweyard_operator.plan.plan import RefusalReason
-from sweyard_operator.plan.progress import silent_since
+from sweyard_operator.plan.progress import SILENCE, silent_since
 from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Running, Waiting
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.stage import Stage
-from sweyard_operator.plan.stall import seconds_to_stall
+from sweyard_operator.plan.stall import has_reported, seconds_to_stall, told_deadline
 from sweyard_operator.resources import POD_GROUPS, WORKLOADS
 
 Obstacle = tuple[Reason, str]
@@ -77,12 +79,19 @@ def _silence(work: RunPass) -> Obstacle | None:
     if not isinstance(work.gang, Running):
         return None
     job = work.gang.job
-    last = silent_since(work.snapshot.run, job.attempt, work.now)
+    last = _last_heard(work, job)
     if last is None:
         return None
-    deadline = work.run.config.restart.stall_deadline_seconds
-    then = f"; after restart.stallDeadlineSeconds ({deadline}) it is started again" if seconds_to_stall(work) else ""
+    then = f"; after {told_deadline(work, job)} it is started again" if seconds_to_stall(work) else ""
     return (
         Reason.NO_REPORT,
         f"the trainer has not reported since {last:%H:%M:%S} UTC; see kubectl logs job/{job.name}{then}",
     )
+
+
+def _last_heard(work: RunPass, job: TrainerJob) -> datetime | None:
+    """When it last reported, or all its pods were seen to run, if that is too long ago."""
+    if has_reported(work.snapshot, job):
+        return silent_since(work.snapshot.run, job.attempt, work.now)
+    silence = timedelta(seconds=work.snapshot.silent_seconds)
+    return work.now - silence if silence > SILENCE else None

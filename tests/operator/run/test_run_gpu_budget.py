@@ -22,7 +22,9 @@ GPUS = {"limits": {"nvidia.com/gpu": "2"}}
 @pytest.fixture
 def world(running: Make) -> RunWorld:
     """Two GPUs in the trainer, two in the engine, and a budget of eight GPU hours."""
-    return running(trainer={"resources": GPUS}, inference={"resources": GPUS}, maxGPUHours=8)
+    world = running(trainer={"resources": GPUS}, inference={"resources": GPUS}, maxGPUHours=8)
+    world.report(0)
+    return world
 
 
 def pass_time(world: RunWorld, minutes: int) -> None:

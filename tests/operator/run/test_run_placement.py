@@ -286,6 +286,7 @@ def test_an_engine_beyond_the_fewest_that_has_no_place_holds_up_no_attempt(runni
 
 def test_a_running_trainer_does_not_stop_for_an_engine_that_quota_refuses(running: Make) -> None:
     world = running(placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.report(attempt=0)
     del world.pods["demo-engine-0"]
     refuse_engine_pods(world)
     world.settle()
@@ -297,6 +298,7 @@ def test_a_running_trainer_does_not_stop_for_an_engine_that_quota_refuses(runnin
 
 def test_a_running_trainer_does_not_stop_for_an_engine_without_a_place(running: Make) -> None:
     world = running(inference={"replicas": 2}, placementDeadlineSeconds=DEADLINE_SECONDS)
+    world.report(attempt=0)
     world.strand_pod("demo-engine-1")
     world.wait(10 * DEADLINE_SECONDS)
     world.settle()

@@ -200,6 +200,7 @@ def test_finished_run_is_deleted_after_its_ttl(running: Make) -> None:
 
 def test_deadline_fails_the_run_and_stops_the_trainer(running: Make) -> None:
     world = running(activeDeadlineSeconds=3600)
+    world.report(0)
     assert world.step().requeue_after_seconds == 3600
     world.wait(3600)
     world.settle()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.operator.run.manifests import SETTINGS
 
 from sweyard_operator.plan.plan import Plan
+from sweyard_operator.plan.stall import FIRST_REPORT_SECONDS
 from sweyard_operator.resources import JOBS
 from sweyard_operator.testing.run_world import RunWorld
 
@@ -135,9 +136,8 @@ def test_its_time_begins_anew_with(working: Make, excuse: Callable[[RunWorld], N
     [
         ({"restart": {"stallDeadlineSeconds": 0}}, {}),
         ({}, {"reportEverySeconds": None}),
-        ({}, {"attempt": 7}),
     ],
-    ids=["never, as the run wants it", "a trainer that promised nothing", "another attempt's report"],
+    ids=["never, as the run wants it", "a trainer that promised nothing"],
 )
 def test_it_is_left_alone(running: Make, changes: dict[str, Any], fields: dict[str, Any]) -> None:
     world = running(**changes)
@@ -147,6 +147,67 @@ def test_it_is_left_alone(running: Make, changes: dict[str, Any], fields: dict[s
     for _ in range(10):
         world.wait(DEADLINE_SECONDS)
         world.settle()
+    assert not is_told_to_end(world)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds", "told"),
+    [
+        (120, FIRST_REPORT_SECONDS, "the 1800 s that it has for its first report"),
+        (DEADLINE_SECONDS, DEADLINE_SECONDS, "restart.stallDeadlineSeconds (1800)"),
+        (7_200, 7_200, "restart.stallDeadlineSeconds (7200)"),
+    ],
+)
+@pytest.mark.parametrize("before", [{}, {"attempt": 7, "reportEverySeconds": 30}], ids=["no report", "another's"])
+def test_one_that_never_reports_is_started_again_and_that_is_told_before(
+    running: Make, deadline: int, seconds: int, told: str, before: dict[str, Any]
+) -> None:
+    world = running(restart={"stallDeadlineSeconds": deadline, "limit": 1, "backoffSeconds": 0})
+    if before:
+        world.report(**before)
+        world.settle()
+    world.wait(seconds - 1)
+    assert world.step().requeue_after_seconds == 1
+    assert not is_told_to_end(world)
+    assert world.condition("Progressing")["message"] == (
+        "the trainer has not reported since 00:00:00 UTC; see kubectl logs job/demo-trainer-0; after "
+        f"{told} it is started again"
+    )
+    world.wait(1)
+    world.settle()
+    heed_deadline(world)
+    failure = world.run["status"]["lastFailure"]
+    assert failure["message"].startswith(f"it did not report for {told}, until ")
+    assert (failure["reason"], failure.get("step")) == ("Stalled", None)
+    assert world.names(JOBS) == ["demo-trainer-0", "demo-trainer-1"]
+
+
+def test_its_first_report_is_waited_for_from_when_all_its_pods_run(make_world: Make) -> None:
+    world = make_world(trainer={"replicas": 2, "processesPerReplica": 1})
+    for do in (lambda: None, world.serve, lambda: world.start_pod("demo-trainer-0-0", "trainer")):
+        do()
+        world.settle()
+    late = world.pods.pop("demo-trainer-0-1")  # as where a quota forbids it for a while
+    for seconds in (0, 800):
+        world.wait(seconds)
+        world.settle()
+    world.pods["demo-trainer-0-1"] = late
+    world.run_gang(0)
+    world.settle()
+    world.wait(DEADLINE_SECONDS - 1)
+    world.settle()
+    assert not is_told_to_end(world)
+    world.wait(1)
+    world.settle()
+    assert is_told_to_end(world)
+
+
+def test_one_whose_pods_have_all_ended_well_is_waited_for_and_not_ended(working: Make) -> None:
+    world = working()
+    world.end_pod("demo-trainer-0-0", 0)
+    world.settle()
+    world.wait(2 * DEADLINE_SECONDS)
+    world.settle()
     assert not is_told_to_end(world)
 
 
@@ -177,14 +238,18 @@ def test_a_suspended_run_is_ended_by_its_suspension_alone(working: Make) -> None
     assert [deletion.name for deletion in plan.delete] == ["demo-trainer-0"]
 
 
-steps = st.lists(st.tuples(st.integers(0, 90), st.sampled_from([None, None, None, *EXCUSES])), max_size=60)
+steps = st.lists(
+    st.tuples(st.integers(0, 90) | st.just(600), st.sampled_from([None, None, None, *EXCUSES])), max_size=60
+)
 
 
-@given(steps)
-def test_it_is_ended_exactly_when_all_that_could_excuse_it_is_too_long_ago(story: list[tuple[int, Any]]) -> None:
+@given(steps, st.booleans())
+def test_it_is_ended_exactly_when_all_that_could_excuse_it_is_too_long_ago(
+    story: list[tuple[int, Any]], has_reported: bool
+) -> None:
     tasks = {"train": {"dataset": "tiny", "split": "train"}}
     world = RunWorld({"preset": "tiny", "tasks": tasks, "restart": {"stallDeadlineSeconds": 120}}, SETTINGS)
-    for do in (lambda: None, world.serve, lambda: world.run_gang(0), lambda: report(world)):
+    for do in (lambda: None, world.serve, lambda: world.run_gang(0), lambda: has_reported and report(world)):
         do()
         world.settle()
     silent_seconds = 0
@@ -194,7 +259,9 @@ def test_it_is_ended_exactly_when_all_that_could_excuse_it_is_too_long_ago(story
         if excuse is not None:
             excuse(world)
             silent_seconds = 0
+            has_reported = has_reported or excuse is speak
         world.step()
-        assert is_told_to_end(world) == (silent_seconds >= 120)
-        if silent_seconds >= 120:
+        is_due = silent_seconds >= (120 if has_reported else FIRST_REPORT_SECONDS)
+        assert is_told_to_end(world) == is_due
+        if is_due:
             return
