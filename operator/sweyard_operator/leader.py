@@ -23,6 +23,8 @@ from sweyard_operator.resources import LEASES, Manifest
 logger = logging.getLogger(__name__)
 
 LEASE_NAME = "sweyard-operator"
+MAX_HEARTBEAT_SECONDS = 5.0
+"""However long the Lease is: what is heard less often than each 15 s is taken for an outage (`contact`)."""
 
 
 class LeadershipLostError(OperatorError):
@@ -63,10 +65,11 @@ class LeaderLease:
     async def renew_until_lost(self) -> None:
         """Raises LeadershipLostError once it is taken, or could not be renewed for its duration."""
         loop = asyncio.get_running_loop()
-        renewed_at, pause_seconds = loop.time(), self._duration_seconds / 3
+        heartbeat_seconds = min(self._duration_seconds / 3, MAX_HEARTBEAT_SECONDS)
+        renewed_at, pause_seconds = loop.time(), heartbeat_seconds
         while True:
             await asyncio.sleep(pause_seconds)
-            pause_seconds = self._duration_seconds / 15
+            pause_seconds = heartbeat_seconds / 5
             deadline = renewed_at + self._duration_seconds
             try:
                 async with asyncio.timeout_at(deadline):
@@ -74,7 +77,7 @@ class LeaderLease:
                     if lease["spec"].get("holderIdentity") != self._identity:
                         raise LeadershipLostError(f"{lease['spec'].get('holderIdentity')} leads now")
                     if await self._take(lease):
-                        renewed_at, pause_seconds = loop.time(), self._duration_seconds / 3
+                        renewed_at, pause_seconds = loop.time(), heartbeat_seconds
             except (ApiError, UnreachableError, TimeoutError) as error:
                 logger.log(log_level(error), "leader Lease not renewed: %r", error)
             if loop.time() >= renewed_at + self._duration_seconds:

@@ -13,9 +13,10 @@ from sweyard_operator.testing.fake_api import FakeApiServer
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
 
 
-def lease(api: FakeApiServer, identity: str) -> LeaderLease:
-    cluster = Cluster(api, Contact(asyncio.get_running_loop().time), randomness=random.Random(0))
-    return LeaderLease(cluster, namespace="ns", identity=identity, duration_seconds=15)
+def lease(api: FakeApiServer, identity: str, contact: Contact | None = None, duration_seconds: int = 15) -> LeaderLease:
+    contact = contact or Contact(asyncio.get_running_loop().time)
+    cluster = Cluster(api, contact, randomness=random.Random(0))
+    return LeaderLease(cluster, namespace="ns", identity=identity, duration_seconds=duration_seconds)
 
 
 def test_a_second_process_waits_until_the_first_has_been_silent_for_its_duration() -> None:
@@ -91,6 +92,21 @@ def test_a_short_trouble_does_not_cost_the_leadership() -> None:
         api.lies.randomness, api.lies.lost_reply_rate, api.lies.conflict_rate = random.Random(2), 0.2, 0.2
         await asyncio.sleep(300)
         assert not renewing.done()
+        renewing.cancel()
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("duration_seconds", [5, 15, 60, 600])
+def test_a_leader_that_hears_nothing_else_is_in_contact_however_long_its_lease_is(duration_seconds: int) -> None:
+    async def main() -> None:
+        contact = Contact(asyncio.get_running_loop().time)
+        leader = lease(FakeApiServer(), "first", contact, duration_seconds)
+        await leader.acquire()
+        renewing = asyncio.create_task(leader.renew_until_lost())
+        await asyncio.sleep(1_000)
+        assert not renewing.done()
+        assert contact.outages == 0
         renewing.cancel()
 
     run_in_virtual_time(main())
