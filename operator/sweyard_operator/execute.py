@@ -20,23 +20,39 @@ from sweyard_operator.errors import (
 )
 from sweyard_operator.events import post_event
 from sweyard_operator.plan.plan import Deletion, Outcome, Patch, Plan, Refusal, RefusalReason
-from sweyard_operator.resources import APPLIED_LATER, Manifest, edition_of, name_of, namespace_of, resource_of
+from sweyard_operator.resources import (
+    APPLIED_LATER,
+    Manifest,
+    Resource,
+    edition_of,
+    name_of,
+    namespace_of,
+    resource_of,
+)
 
 logger = logging.getLogger(__name__)
 
 _MAX_PARALLEL_CALLS = 32
+_FEW = 256
+"""Remembered writes that are not worth looking through."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 class Executor:
-    """Remembers what its last write of each object that is applied left, and nothing else."""
+    """Remembers what its last write of each object that is applied left, while there is one, and nothing else."""
 
     def __init__(self, cluster: Cluster, caches: Caches) -> None:
         self._cluster = cluster
         self._caches = caches
-        self._written: dict[tuple[str, str | None, str], tuple[str, str]] = {}
+        self._written: dict[tuple[Resource, str | None, str], tuple[str, str]] = {}
+        self._forget_at = _FEW
+
+    @property
+    def num_remembered(self) -> int:
+        """Objects whose last write is known."""
+        return len(self._written)
 
     async def execute(self, plan: Plan, owner: Manifest) -> Outcome:
         """Do what `plan` says for `owner`.
@@ -136,6 +152,9 @@ class Executor:
         return answer
 
     def _note(self, manifest: Manifest, answer: Manifest) -> None:
+        if len(self._written) >= self._forget_at:
+            self._written = {key: left for key, left in self._written.items() if self._caches.get(*key) is not None}
+            self._forget_at = _FEW + 2 * len(self._written)
         self._written[_key(manifest)] = (_digest(manifest), edition_of(answer))
 
 
@@ -168,8 +187,8 @@ def _not_served(manifest: Manifest) -> Refusal:
     return Refusal(kind, name_of(manifest), RefusalReason.NOT_SERVED, message)
 
 
-def _key(manifest: Manifest) -> tuple[str, str | None, str]:
-    return str(manifest["kind"]), namespace_of(manifest), name_of(manifest)
+def _key(manifest: Manifest) -> tuple[Resource, str | None, str]:
+    return resource_of(manifest), namespace_of(manifest), name_of(manifest)
 
 
 def _digest(manifest: Manifest) -> str:

@@ -241,3 +241,19 @@ def test_a_repeated_event_is_counted_not_multiplied() -> None:
         assert events[0]["involvedObject"]["uid"] == owner["metadata"]["uid"]
 
     play(story)
+
+
+def test_what_was_written_into_objects_that_are_gone_is_forgotten_and_no_other() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        stays = Plan(apply=(child("ConfigMap", "stays", data={"a": "1"}),))
+        await executor.execute(stays, owner)
+        for number in range(700):
+            await executor.execute(Plan(apply=(child("ConfigMap", f"goes-{number}"),)), owner)
+            api.store.remove((CONFIG_MAPS, "ns", f"goes-{number}"))
+            await asyncio.sleep(1)
+        assert executor.num_remembered < 300
+        before = len(writes(api))
+        await executor.execute(stays, owner)
+        assert len(writes(api)) == before
+
+    play(story)
