@@ -86,8 +86,3 @@ def disconnect_node(addresses: Addresses, index: int) -> None:
 def set_cable(addresses: Addresses, index: int, plugged: bool) -> None:
     """Network loss and its repair: the cable keeps its place but carries nothing."""
     command("ip", "link", "set", addresses.node_link(index), "up" if plugged else "down")
-
-
-def cable_plugged(addresses: Addresses, index: int) -> bool:
-    flags = Path(f"/sys/class/net/{addresses.node_link(index)}/flags")
-    return flags.exists() and bool(int(flags.read_text(), 16) & 1)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .addresses import MAX_NODES, Addresses
+from .addresses import API_PORT, MAX_NODES, Addresses
 from .errors import ClusterError
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -47,7 +47,7 @@ class ClusterSpec(ClusterRequest):
 
     @property
     def api_port(self) -> int:
-        return self.addresses.local_api_port if self.control_plane_only else 6443
+        return self.addresses.local_api_port if self.control_plane_only else API_PORT
 
     @property
     def api_url(self) -> str:

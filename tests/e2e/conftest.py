@@ -13,7 +13,7 @@ from tests.sandbox.tasks.small_package import unittest_suite, write_repository
 
 from sweyard_cli.demo.cluster import bring_images
 from sweyard_cli.demo.cluster_commands import Commands
-from sweyard_cli.demo.cluster_install import chart_values, install_chart, uninstall_chart
+from sweyard_cli.demo.cluster_install import SYSTEM_NAMESPACE, chart_values, install_chart
 from sweyard_cli.demo.cluster_targets import Native
 from sweyard_cluster.testing import TestCluster
 from sweyard_sandbox.tasks.make import Options, Quotas
@@ -61,6 +61,13 @@ def commands_for(cluster: TestCluster) -> Commands:
         "PATH": os.pathsep.join([*paths, os.environ["PATH"]]),
     }
     return Commands(Console(quiet=True), environment)
+
+
+def uninstall_chart(commands: Commands) -> None:
+    """The release, and then the kinds, which it keeps, with all objects of them."""
+    commands.run("helm", "uninstall", "sweyard", "--namespace", SYSTEM_NAMESPACE, "--wait")
+    kinds = ("trainingruns", "rolloutpools", "imagecaches")
+    commands.run("kubectl", "delete", "crd", *(f"{kind}.sweyard.dev" for kind in kinds))
 
 
 @contextlib.contextmanager

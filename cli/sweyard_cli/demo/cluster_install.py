@@ -51,13 +51,6 @@ def install_chart(commands: Commands, chart: Path, values: Mapping[str, Any]) ->
         )
 
 
-def uninstall_chart(commands: Commands) -> None:
-    """The release, and then the kinds, which it keeps, with all objects of them."""
-    commands.run("helm", "uninstall", "sweyard", "--namespace", SYSTEM_NAMESPACE, "--wait")
-    kinds = ("trainingruns", "rolloutpools", "imagecaches")
-    commands.run("kubectl", "delete", "crd", *(f"{kind}.sweyard.dev" for kind in kinds))
-
-
 def make_namespace(commands: Commands) -> None:
     """The demo's own."""
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

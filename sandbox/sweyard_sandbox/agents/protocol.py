@@ -5,7 +5,7 @@ the gateway behind the session keeps those. It never grades.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
@@ -104,15 +104,6 @@ class Turn:
     seconds_sandbox: float = 0.0
     end: AgentEnd | None = None
     """Set on the last turn."""
-
-
-@dataclass(slots=True)
-class Transcript:
-    """A whole attempt as people read it."""
-
-    messages: list[Message] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
-    end: AgentEnd | None = None
 
 
 def has_no_script(agent_type: str) -> NotImplementedError:

@@ -45,8 +45,6 @@ class Hello:
 
     exact_head: bool
     """`head -c` in the sandbox takes no byte too many from a pipe; else raw payloads are padded."""
-    new_session: bool
-    """Commands get a session of their own; without setsid a timeout finds processes by their environment only."""
     spool: str
     ledger: str
     """Names what the spool knows of begun commands; another name is a spool without that knowledge."""
@@ -243,8 +241,8 @@ class AnswerParser:
 
 def _parse_mark(words: bytes, output: bytes, is_cut: bool) -> Answer:
     match words.decode("ascii", "replace").split(" "):
-        case ["hello", exact, session, spool, ledger, born]:
-            return Hello(exact == "1", session == "setsid", spool, ledger, born)
+        case ["hello", exact, spool, ledger, born]:
+            return Hello(exact == "1", spool, ledger, born)
         case ["lacks", *tools]:
             return Lacks(tuple(tools))
         case ["end", command_id, code, kills, ("0" | "1") as cut] if code.isdigit() and kills.lstrip("-").isdigit():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sandbox.agents.conftest import BROKEN, CLEAN, ScriptedSession
+from tests.sandbox.agents.written_calls import call
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.debugger.breakpoints import Breakpoint, follow, parse_list
@@ -12,7 +13,6 @@ from sweyard_sandbox.agents.debugger.tool import Debugger
 from sweyard_sandbox.agents.protocol import AgentEnd, Turn
 from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.agents.tools.arguments import ToolError
-from sweyard_sandbox.agents.tools.calls import Call, render_call
 from sweyard_sandbox.agents.tools.prompt import MALFORMED
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -34,10 +34,6 @@ async def play(task: Task, sandbox: Sandbox, *replies: str, shell: bool = False)
     await sandbox.write("/testbed/demo.py", DEMO)
     session = ScriptedSession([*replies, "<function=finish></function>"])
     return [turn async for turn in agent.run(task, session, sandbox)]
-
-
-def call(name: str, **arguments: str) -> str:
-    return "I will look.\n" + render_call(Call(name, arguments))
 
 
 def pdb(command: str, **arguments: str) -> str:

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sandbox.agents.conftest import BROKEN, CLEAN, ScriptedSession
+from tests.sandbox.agents.written_calls import call, render_call
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.loop import Limits
 from sweyard_sandbox.agents.protocol import AgentEnd, FinishReason, Message, Reply, Turn
 from sweyard_sandbox.agents.r2e.agent import LAST_STEP, R2eAgent
 from sweyard_sandbox.agents.registry import make_agent
-from sweyard_sandbox.agents.tools.calls import Call, parse_calls, render_call
+from sweyard_sandbox.agents.tools.calls import Call, parse_calls
 from sweyard_sandbox.agents.tools.file_editor import COMMANDS
 from sweyard_sandbox.agents.tools.observation import OBSERVATION_CHARACTERS, shorten
 from sweyard_sandbox.agents.tools.offered import FILE_EDITOR
@@ -27,10 +28,6 @@ FINISH = "<function=finish></function>"
 
 async def play(task: Task, sandbox: Sandbox, *replies: str | None) -> list[Turn]:
     return [turn async for turn in AGENT.run(task, ScriptedSession([*replies, FINISH]), sandbox)]
-
-
-def call(name: str, **arguments: str) -> str:
-    return "I will look.\n" + render_call(Call(name, arguments))
 
 
 def edit(command: str, path: str = "pkg/text.py", **arguments: str) -> str:

@@ -2,11 +2,11 @@
 
 import pytest
 from tests.sandbox.agents.conftest import BROKEN, CLEAN, ScriptedSession
+from tests.sandbox.agents.written_calls import call
 
 from sweyard_api.workload import Agent as AgentSpec
 from sweyard_sandbox.agents.protocol import AgentEnd, Turn
 from sweyard_sandbox.agents.registry import make_agent
-from sweyard_sandbox.agents.tools.calls import Call, render_call
 from sweyard_sandbox.agents.tools.prompt import MALFORMED
 from sweyard_sandbox.runtime import Sandbox
 from sweyard_sandbox.tasks.task import Task
@@ -15,10 +15,6 @@ from sweyard_sandbox.tasks.task import Task
 async def play(task: Task, sandbox: Sandbox, *replies: str, shell: bool = False) -> list[Turn]:
     agent = make_agent(AgentSpec(type="rewrite", shell=shell, max_turns=10, step_timeout_seconds=60))
     return [turn async for turn in agent.run(task, ScriptedSession([*replies, call("finish")]), sandbox)]
-
-
-def call(name: str, **arguments: str) -> str:
-    return "I will look.\n" + render_call(Call(name, arguments))
 
 
 def rewrite(new_code: str, path: str = "pkg/text.py", **place: str) -> str:

@@ -2,10 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sandbox.agents.written_calls import render_call
 
 from sweyard_sandbox.agents.bash.agent import blocks, hands_in
 from sweyard_sandbox.agents.bash.prompt import SENTINEL
-from sweyard_sandbox.agents.tools.calls import Call, parse_calls, render_call
+from sweyard_sandbox.agents.tools.calls import Call, parse_calls
 from sweyard_sandbox.grading.patch import canonical_patch, join_patch, split_patch
 from sweyard_sandbox.grading.protect import keep_work
 from sweyard_sandbox.grading.r2e_log import official_verdict, plain, problems

@@ -42,9 +42,9 @@ def test_outputs_come_back_however_the_stream_is_cut(outputs: list[bytes], cuts:
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        ("hello 1 setsid /tmp/.sweyard a.1.1 ", wire.Hello(True, True, "/tmp/.sweyard", "a.1.1", "")),
-        ("hello 1 setsid /s a.1.1 4711", wire.Hello(True, True, "/s", "a.1.1", "4711")),
-        ("hello 0 none /dev/shm/.sweyard none 8", wire.Hello(False, False, "/dev/shm/.sweyard", wire.NO_LEDGER, "8")),
+        ("hello 1 /tmp/.sweyard a.1.1 ", wire.Hello(True, "/tmp/.sweyard", "a.1.1", "")),
+        ("hello 1 /s a.1.1 4711", wire.Hello(True, "/s", "a.1.1", "4711")),
+        ("hello 0 /dev/shm/.sweyard none 8", wire.Hello(False, "/dev/shm/.sweyard", wire.NO_LEDGER, "8")),
         ("lacks tee grep", wire.Lacks(("tee", "grep"))),
         ("begin c1", wire.Begun("c1")),
         ("resume c1", wire.Begun("c1")),
@@ -66,14 +66,9 @@ def test_what_comes_before_begin_is_not_the_commands() -> None:
 
 
 def test_a_second_greeting_does_not_take_the_output_away() -> None:
-    hello = wire.Hello(True, True, "/s", "a.1.1", "1")
+    hello = wire.Hello(True, "/s", "a.1.1", "1")
     stream = (
-        b"motd"
-        + mark("hello 1 setsid /s a.1.1 1")
-        + b"before"
-        + mark("hello 1 setsid /s a.1.1 1")
-        + b"after"
-        + mark("end c1 0 0 0")
+        b"motd" + mark("hello 1 /s a.1.1 1") + b"before" + mark("hello 1 /s a.1.1 1") + b"after" + mark("end c1 0 0 0")
     )
     assert parse(stream, [30, 50]) == [hello, hello, wire.Ended("c1", 0, 0, cut=False, output=b"beforeafter")]
 

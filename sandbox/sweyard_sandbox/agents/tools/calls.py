@@ -76,9 +76,3 @@ def read_json(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value
-
-
-def render_call(call: Call) -> str:
-    """A call as a model writes it."""
-    parameters = "".join(f"<parameter={key}>{value}</parameter>\n" for key, value in call.arguments.items())
-    return f"<function={call.name}>\n{parameters}</function>"

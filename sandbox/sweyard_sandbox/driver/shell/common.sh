@@ -7,8 +7,7 @@
 #   put NAME BYTES                store BYTES raw bytes as NAME.$$ in the spool
 #   kill ID SIGNAL | status ID LEDGER | forget LEDGER ID...
 # Answers: what commands write, as it comes, and between it marks, which begin with the secret and end with the line:
-#   hello EXACT SETSID SPOOL LEDGER BORN    EXACT: 1 when `head -c` takes no byte too many from a pipe; BORN: process
-#                                 1's begin
+#   hello EXACT SPOOL LEDGER BORN EXACT: 1 when `head -c` takes no byte too many from a pipe; BORN: process 1's begin
 #   end ID CODE OOM CUT           the command's shell ended; all that it wrote before came before this mark
 #   begin ID | resume ID          what came before is not this command's; its output follows (resume: all of it again)
 #   unknown ID | refused ID | ruined ID | dropped ID (it was not begun, and never will be) | lacks TOOL...

@@ -36,7 +36,7 @@ spool=/
 until [ -e "$spool/end.$stream" ]; do
   find_spool ${SWEYARD_SPOOL:+"$SWEYARD_SPOOL"} /dev/shm/.sweyard /tmp/.sweyard /var/tmp/.sweyard
   echo "$stream" >"$spool/driver"
-  mark hello "$exact" "${newsession:-none}" "$spool" "$ledger" "$born"
+  mark hello "$exact" "$spool" "$ledger" "$born"
   control | worker
 done
 rm -f "$spool/end.$stream"
