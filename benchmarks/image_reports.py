@@ -32,10 +32,11 @@ from sweyard_api.constants import API_VERSION, GROUP, IMAGES_KEY, VERSION
 from sweyard_api.kinds import IMAGE_CACHE
 from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import PullSecrets
-from sweyard_operator.cache_agent.cri import HeldImage, RegistryAuth
+from sweyard_operator.cache_agent.cri import HeldImage
 from sweyard_operator.cache_agent.node_mailbox import ConfigMapMailbox
 from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.registry import Manifest
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 from sweyard_operator.cache_agent.survey import Survey
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.contact import Contact

@@ -20,6 +20,7 @@ from sweyard_cli.cache.image_copier import ImageCopier
 from sweyard_cli.cache.mirror import CopyError, mirror_images
 from sweyard_cli.cache.registry_client import RegistryClient
 from sweyard_cli.errors import UserError
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -285,6 +286,23 @@ def test_what_is_no_manifest_is_said(registries: Pair, body: bytes) -> None:
     assert target.manifests == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "host"),
+    [("r.test", "r.test"), ("https://r.test/v1/", "r.test"), ("https://index.docker.io/v1/", "docker.io")],
+)
+def test_a_login_is_found_however_docker_wrote_its_registry(key: str, host: str) -> None:
+    logins = DockerLogins({"auths": {"other.test": {}, key: {"username": "me", "password": "secret"}}})
+    assert logins.find(host) == RegistryAuth("me", "secret")
+    assert logins.find("other.test") is None
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"auths": 7}', '{"credHelpers": ["a"]}'])
+def test_what_is_no_configuration_of_docker_is_said(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UserError, match=f"{tmp_path}/config.json: .* log in again"):
+        DockerLogins.read(tmp_path)
+
+
 def test_a_login_that_cannot_be_read_is_told_with_its_registry() -> None:
     with pytest.raises(UserError, match=r"Docker's config.json has no password for r.test: log in again"):
         DockerLogins({"auths": {"r.test": {"auth": "?"}}}).find("r.test")
@@ -307,9 +325,9 @@ def test_a_credential_helper_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
     helper.write_text('#!/bin/sh\nread host\necho "{\\"Username\\": \\"$host\\", \\"Secret\\": \\"s\\"}"\n')
     helper.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    login = DockerLogins({"credsStore": "fake"}).find("docker.io")
-    assert login is not None
-    assert (login.username, login.password) == ("https://index.docker.io/v1/", "s")
+    hub = "https://index.docker.io/v1/"
+    for config in ({"credsStore": "fake"}, {"credHelpers": {hub: "fake"}}):
+        assert DockerLogins(config).find("docker.io") == RegistryAuth(hub, "s")
     with pytest.raises(UserError, match="docker-credential-gone, named by"):
         DockerLogins({"credHelpers": {"r.test": "gone"}}).find("r.test")
 

@@ -1,6 +1,5 @@
 """Credentials for registries from Docker's configuration: what `docker login` left there, or a helper that it names."""
 
-import base64
 import json
 import subprocess
 from collections.abc import Mapping
@@ -9,24 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sweyard_cli.errors import UserError
+from sweyard_operator.cache_agent.registry_auth import HUB_KEY, RegistryAuth, read_entry, server_of
+from sweyard_operator.cache_agent.registry_hosts import HUB
 
-_HUB, _HUB_KEY = "docker.io", "https://index.docker.io/v1/"
 _TOKEN = "<token>"
 """A helper's user name for a secret that is an identity token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """At one registry: a password, or a token that its realm changes for others."""
-
-    username: str = ""
-    password: str = field(default="", repr=False)
-    identity_token: str = field(default="", repr=False)
-
-    @property
-    def header(self) -> str:
-        """Value of Authorization."""
-        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +27,30 @@ class DockerLogins:
         file = directory / "config.json"
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
+            sections = [found.get(name) or {} for name in ("auths", "credHelpers")]
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             raise UserError(f"{file}: cannot be read ({error}); log in again with `docker login`") from error
-        return cls(found if isinstance(found, dict) else {})
+        if not all(isinstance(section, dict) for section in sections):
+            raise UserError(f"{file}: auths and credHelpers are no maps; log in again with `docker login`")
+        return cls(found)
 
-    def find(self, host: str) -> Login | None:
+    def find(self, host: str) -> RegistryAuth | None:
         """For one registry; None if nobody logged in there."""
-        key = _HUB_KEY if host == _HUB else host
-        helper = (self.config.get("credHelpers") or {}).get(host) or self.config.get("credsStore")
+        key = HUB_KEY if host == HUB else host
+        helpers = self.config.get("credHelpers") or {}
+        helper = helpers.get(key) or helpers.get(host) or self.config.get("credsStore")
         if helper and (login := _ask_helper(str(helper), key)) is not None:
             return login
-        auths: Mapping[str, Mapping[str, str]] = self.config.get("auths") or {}
-        entry = auths.get(key) or auths.get(f"https://{host}") or {}
-        if entry.get("identitytoken"):
-            return Login(identity_token=entry["identitytoken"])
-        if entry.get("auth"):
-            try:
-                username, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
-            except ValueError as error:
-                raise UserError(f"Docker's config.json has no password for {host}: log in again") from error
-            return Login(username, password)
-        return Login(entry["username"], entry.get("password", "")) if entry.get("username") else None
+        entries = [entry for at, entry in (self.config.get("auths") or {}).items() if server_of(at) == host]
+        try:
+            return next((login for entry in entries if (login := read_entry(entry)) is not None), None)
+        except (ValueError, AttributeError, TypeError) as error:
+            raise UserError(f"Docker's config.json has no password for {host}: log in again") from error
 
 
-def _ask_helper(name: str, key: str) -> Login | None:
+def _ask_helper(name: str, key: str) -> RegistryAuth | None:
     """By the protocol of docker-credential-helpers. Raises UserError if the program is missing."""
     program = f"docker-credential-{name}"
     try:
@@ -82,4 +66,4 @@ def _ask_helper(name: str, key: str) -> Login | None:
         username, secret = str(found["Username"]), str(found["Secret"])
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(f"{program} answers no login for {key}: {error!r}") from error
-    return Login(identity_token=secret) if username == _TOKEN else Login(username, secret)
+    return RegistryAuth("", "", identity_token=secret) if username == _TOKEN else RegistryAuth(username, secret)

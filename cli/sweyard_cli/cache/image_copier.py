@@ -11,9 +11,8 @@ from typing import IO
 
 from sweyard_cli.cache.mirror import CopyError
 from sweyard_cli.cache.registry_client import ACCEPTED, BrokenOffError, RegistryClient, RegistryError, strip_host
-from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.image_names import normalize, split_reference
 from sweyard_operator.cache_agent.manifests import read_manifest
-from sweyard_operator.cache_agent.registry import split_reference
 
 _PIECE_BYTES = 1 << 20
 _MISSING = 404

@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from sweyard_cli.cache.registry_client import RegistryClient, RegistryError
-from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.image_names import normalize, split_reference
 from sweyard_operator.cache_agent.manifests import ManifestDocument, choose_child, read_manifest
-from sweyard_operator.cache_agent.registry import split_reference
 
 _AT_ONCE = 16
 

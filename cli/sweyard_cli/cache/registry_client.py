@@ -15,16 +15,15 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
-from sweyard_cli.cache.docker_logins import DockerLogins, Login
+from sweyard_cli.cache.docker_logins import DockerLogins
 from sweyard_operator.cache_agent.manifests import ACCEPT
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth, read_challenge, refresh_form
+from sweyard_operator.cache_agent.registry_hosts import api_host, is_loopback
 from sweyard_operator.cache_agent.retry_after import read_retry_after
 
 ACCEPTED = {"Accept": ACCEPT}
 _TIMEOUT_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 60.0
-_HUB, _HUB_API = "docker.io", "registry-1.docker.io"
-_CLIENT = "sweyard"
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 class RegistryError(Exception):
@@ -143,13 +142,13 @@ class RegistryClient:
                 raise RegistryError(f"{host} wants a password: log in with `docker login {host}`", 401)
             if login.identity_token:
                 raise RegistryError(f"{host} wants a password, and Docker's configuration has a token for it", 401)
-            return login.header
-        fields = dict(_CHALLENGE.findall(challenge))
+            return login.basic
+        fields = read_challenge(challenge)
         realm = urllib.parse.urlsplit(fields.get("realm", ""))
         may_be_plain = is_loopback(host) or host in self.insecure_hosts
         if login is not None and realm.scheme != "https" and not may_be_plain:
             raise RegistryError(f"{host}: its realm {realm.geturl()} is not https, so gets no password", 401)
-        asked = {name: fields[name] for name in ("service", "scope") if name in fields}
+        asked: Mapping[str, str] = {name: fields[name] for name in ("service", "scope") if name in fields}
         context = _unverified() if realm.netloc in self.insecure_hosts else None
         with _open(_token_request(realm.geturl(), asked, login), context) as reply:
             try:
@@ -159,12 +158,12 @@ class RegistryClient:
                 raise RegistryError(f"{host}: its realm {realm.geturl()} answers without a token", 401) from error
 
 
-def _token_request(realm: str, asked: Mapping[str, str], login: Login | None) -> urllib.request.Request:
+def _token_request(realm: str, asked: Mapping[str, str], login: RegistryAuth | None) -> urllib.request.Request:
     """By the distribution project's token authentication, or with an identity token by its OAuth 2."""
     if login is not None and login.identity_token:
-        form = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": login.identity_token, **asked}
+        form = refresh_form(login.identity_token, asked)
         return _request("POST", realm, {}, urllib.parse.urlencode(form).encode(), None)
-    header = None if login is None else login.header
+    header = None if login is None else login.basic
     return _request("GET", f"{realm}?{urllib.parse.urlencode(asked)}", {}, None, header)
 
 
@@ -175,25 +174,15 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-def is_loopback(host: str) -> bool:
-    """As container runtimes have it: a registry on this machine speaks HTTP."""
-    name = host.partition(":")[0]
-    return name == "localhost" or name.startswith("127.")
-
-
 def strip_host(host: str, location: str) -> str:
     """A location that a registry names, as a path if it is the registry's own."""
     parts = urllib.parse.urlsplit(location)
-    is_own = parts.netloc in ("", host, _api(host))
+    is_own = parts.netloc in ("", host, api_host(host))
     return urllib.parse.urlunsplit(("", "", *parts[2:])) if is_own else location
 
 
-def _api(host: str) -> str:
-    return _HUB_API if host == _HUB else host
-
-
 def _url(scheme: str, host: str, path: str) -> str:
-    return path if "://" in path else f"{scheme}://{_api(host)}{path}"
+    return path if "://" in path else f"{scheme}://{api_host(host)}{path}"
 
 
 def _request(

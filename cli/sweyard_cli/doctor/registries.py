@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 from sweyard_cli.cache.registry_client import ACCEPTED, RegistryError
 from sweyard_cli.doctor.finding import Finding, Level
-from sweyard_operator.cache_agent.image_names import normalize
-from sweyard_operator.cache_agent.registry import split_reference
+from sweyard_operator.cache_agent.image_names import normalize, split_reference
 
 _MOST_ASKED = 3
 """Images of each registry."""

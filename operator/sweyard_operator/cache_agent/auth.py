@@ -1,22 +1,19 @@
 """Registry credentials from mounted docker config files, read whenever one is needed: some last for hours only, and the
 kubelet puts their successors into the same place."""
 
-import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
-from sweyard_operator.cache_agent.cri import RegistryAuth
 from sweyard_operator.cache_agent.image_names import normalize, registry_host
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth, read_entry, server_of
 
 FindAuth = Callable[[str], RegistryAuth | None]
 """Credentials for an image as they are now; None if there are none."""
 
 _FILE = ".dockerconfigjson"
-_HUB, _HUB_KEY = "docker.io", "index.docker.io"
 
 
 class SecretError(ValueError):
@@ -67,7 +64,7 @@ def _read(secret: Path) -> dict[str, RegistryAuth]:
     """By host and path, without a scheme. Raises SecretError."""
     try:
         config = json.loads((secret / _FILE).read_text())
-        entries = {_server(key): _entry_auth(entry) for key, entry in config.get("auths", {}).items()}
+        entries = {server_of(key): read_entry(entry) for key, entry in config.get("auths", {}).items()}
     except FileNotFoundError:
         raise SecretError(
             f"Secret {secret.name} does not exist in this namespace, or has no key {_FILE}: `kubectl create secret "
@@ -78,14 +75,6 @@ def _read(secret: Path) -> dict[str, RegistryAuth]:
     return {server: auth for server, auth in entries.items() if auth is not None}
 
 
-def _server(key: str) -> str:
-    host, _, path = key.removeprefix("https://").removeprefix("http://").partition("/")
-    # Docker Hub's config key is a URL of its old index; image names say docker.io.
-    host = _HUB if host == _HUB_KEY else host
-    path = "" if path.rstrip("/") in ("v1", "v2") else path.rstrip("/")
-    return f"{host}/{path}" if path else host
-
-
 def _matches(server: str, image: str) -> bool:
     """A host may have a star for each of its parts, and what follows it is how the image's path begins."""
     host, _, path = server.partition("/")
@@ -93,17 +82,3 @@ def _matches(server: str, image: str) -> bool:
     parts, patterns = named.split("."), host.split(".")
     is_host = len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
     return is_host and rest.startswith(path)
-
-
-def _entry_auth(entry: Mapping[str, Any]) -> RegistryAuth | None:
-    """None of an empty one, whose password only a credential helper knows. Raises ValueError, AttributeError or
-    TypeError for what is no entry."""
-    if entry.get("identitytoken"):
-        return RegistryAuth("", "", identity_token=str(entry["identitytoken"]))
-    if entry.get("auth"):
-        text = base64.b64decode("".join(entry["auth"].split()), validate=True).decode()
-        username, colon, password = text.partition(":")
-        if not colon:
-            raise ValueError("an auth without a colon")
-        return RegistryAuth(username, password)
-    return RegistryAuth(str(entry["username"]), str(entry.get("password", ""))) if entry.get("username") else None

@@ -1,7 +1,7 @@
 """The Container Runtime Interface (runtime.v1) over its Unix socket, as far as caching images needs it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import grpc
@@ -11,6 +11,7 @@ from sweyard_operator.cache_agent import content_pb2, cri_pb2, images_pb2
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import AGENT_COMPONENT, PullFailure
 from sweyard_operator.cache_agent.pull_reasons import reason_in
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 
 _CALL_SECONDS = 30.0
 _CRI_IMAGES = (("containerd-namespace", "k8s.io"),)
@@ -25,15 +26,6 @@ class PullError(Exception):
     def __init__(self, reason: PullFailure, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryAuth:
-    """Credentials for one registry: a password, or a token that its realm changes for others."""
-
-    username: str
-    password: str = field(repr=False)
-    identity_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

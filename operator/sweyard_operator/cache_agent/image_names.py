@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+from sweyard_operator.cache_agent.registry_hosts import HUB
+
 _INSTANCE = re.compile(r"[-._](\d+|[0-9a-f]{7,40})$")
 """SWE-bench ends the repository itself with a pull request's number, SWE-smith with a commit."""
 
@@ -17,13 +19,22 @@ def normalize(image: str) -> str:
     """
     host, slash, rest = image.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost"):
-        host, rest = "docker.io", image if slash else f"library/{image}"
+        host, rest = HUB, image if slash else f"library/{image}"
     name, at, digest = rest.partition("@")
     path, slash, last = name.rpartition("/")
     repository, colon, tag = last.partition(":")
     if at:
         return f"{host}/{path}{slash}{repository}@{digest}"
     return f"{host}/{path}{slash}{repository}:{tag if colon else 'latest'}"
+
+
+def split_reference(rest: str) -> tuple[str, str]:
+    """Repository, and tag or digest, of a full reference without its host."""
+    repository, at, digest = rest.partition("@")
+    if at:
+        return repository, digest
+    repository, _, tag = rest.rpartition(":")
+    return repository, tag
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -4,7 +4,6 @@ OCI distribution specification 1.1. The runtime pulls on its own; nothing here i
 cannot reach a registry which its runtime reaches (by a mirror, say) does without.
 """
 
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,17 +12,15 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 
 from sweyard_operator.cache_agent.auth import FindAuth
-from sweyard_operator.cache_agent.cri import RegistryAuth
-from sweyard_operator.cache_agent.image_names import normalize
+from sweyard_operator.cache_agent.image_names import normalize, split_reference
 from sweyard_operator.cache_agent.manifests import ACCEPT, ManifestDocument, choose_child, read_manifest
 from sweyard_operator.cache_agent.protocol import PullFailure
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth, read_challenge, refresh_form
+from sweyard_operator.cache_agent.registry_hosts import HUB, api_host, is_loopback
 from sweyard_operator.cache_agent.retry_after import DEFAULT_PAUSE_SECONDS, read_retry_after
 
-_HUB, _HUB_API = "docker.io", "registry-1.docker.io"
-_COUNTS_MANIFESTS = frozenset({_HUB})
+_COUNTS_MANIFESTS = frozenset({HUB})
 """Where a manifest that is read counts as a pull: there only the digest is asked for."""
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_CLIENT = "sweyard"
 _MOST_MANIFEST_BYTES = 4 << 20
 """As large as registries must take them; the agent has little memory."""
 
@@ -108,7 +105,7 @@ class Registry:
         headers = {"Accept": ACCEPT, **({"Authorization": authorization} if authorization else {})}
         if host not in self._plain_hosts and not is_loopback(host):
             try:
-                return await self._request(method, f"https://{_api(host)}{path}", headers)
+                return await self._request(method, f"https://{api_host(host)}{path}", headers)
             except aiohttp.ClientConnectorSSLError as error:
                 # A registry of a closed network that speaks plain HTTP: it never gets a credential from us.
                 if not _is_plain_http(error):
@@ -137,13 +134,13 @@ class Registry:
         auth = self.find_auth(f"{host}/{repository}")
         if not challenge.lower().startswith("bearer "):
             return _basic(auth)
-        fields = dict(_CHALLENGE.findall(challenge))
+        fields = read_challenge(challenge)
         realm = fields.get("realm", "")
         if auth is not None and not realm.startswith("https://") and not is_loopback(host):
             raise RegistryError(
                 PullFailure.UNAUTHORIZED, f"{host}: its realm {realm} is not https, so gets no password"
             )
-        asked = {name: fields[name] for name in ("service", "scope") if name in fields}
+        asked: Mapping[str, str] = {name: fields[name] for name in ("service", "scope") if name in fields}
         status, body = await self._ask_realm(realm, asked, auth)
         try:
             answer = _Token.model_validate_json(body) if status < 400 else _Token()
@@ -159,8 +156,8 @@ class Registry:
         timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
         try:
             if auth is not None and auth.identity_token:
-                secret = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": auth.identity_token}
-                question = self.session.post(realm, data={**secret, **asked}, timeout=timeout)
+                form = refresh_form(auth.identity_token, asked)
+                question = self.session.post(realm, data=form, timeout=timeout)
             else:
                 headers = {"Authorization": header} if (header := _basic(auth)) else {}
                 question = self.session.get(realm, params=asked, headers=headers, timeout=timeout)
@@ -172,9 +169,7 @@ class Registry:
 
 def _basic(auth: RegistryAuth | None) -> str:
     """Value of Authorization; empty where there is no password."""
-    if auth is None or auth.identity_token:
-        return ""
-    return aiohttp.encode_basic_auth(auth.username, auth.password)
+    return "" if auth is None or auth.identity_token else auth.basic
 
 
 async def _read_bounded(reply: aiohttp.ClientResponse) -> bytes:
@@ -191,25 +186,6 @@ async def _read_bounded(reply: aiohttp.ClientResponse) -> bytes:
 def open_registry(find_auth: FindAuth, architecture: str) -> Registry:
     """In a running event loop; close its session."""
     return Registry(aiohttp.ClientSession(), find_auth, architecture)
-
-
-def split_reference(rest: str) -> tuple[str, str]:
-    """Repository, and tag or digest, of a full reference without its host."""
-    repository, at, digest = rest.partition("@")
-    if at:
-        return repository, digest
-    repository, _, tag = rest.rpartition(":")
-    return repository, tag
-
-
-def is_loopback(host: str) -> bool:
-    """Container runtimes take it that a registry on their own machine speaks HTTP."""
-    name = host.partition(":")[0]
-    return name == "localhost" or name.startswith("127.")
-
-
-def _api(host: str) -> str:
-    return _HUB_API if host == _HUB else host
 
 
 def _is_plain_http(error: aiohttp.ClientConnectorSSLError) -> bool:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from sweyard_operator.cache_agent.agent import CacheAgent
 from sweyard_operator.cache_agent.auth import PullSecrets
-from sweyard_operator.cache_agent.cri import HeldImage, PullError, RegistryAuth
+from sweyard_operator.cache_agent.cri import HeldImage, PullError
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.ownership import Ownership
 from sweyard_operator.cache_agent.protocol import Assignment, NodeReport, PullFailure
 from sweyard_operator.cache_agent.registry import Manifest, RegistryError
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 from sweyard_operator.cache_agent.survey import Survey
 
 

@@ -8,10 +8,11 @@ import grpc
 import pytest
 
 from sweyard_operator.cache_agent import cri_pb2, images_pb2
-from sweyard_operator.cache_agent.cri import CriRuntime, RegistryAuth, classify, digest_of
+from sweyard_operator.cache_agent.cri import CriRuntime, classify, digest_of
 from sweyard_operator.cache_agent.image_names import normalize
 from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.pull_reasons import explain
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 
 
 class Pulls(grpc.GenericRpcHandler):

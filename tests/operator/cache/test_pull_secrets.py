@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweyard_operator.cache_agent.auth import PullSecrets
-from sweyard_operator.cache_agent.cri import RegistryAuth
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 
 ENCODED = base64.b64encode(b"me:secret:with:colons").decode()
 

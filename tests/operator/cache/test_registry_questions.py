@@ -15,9 +15,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
 from sweyard_cluster.pki import issue, make_authority
-from sweyard_operator.cache_agent.cri import RegistryAuth
 from sweyard_operator.cache_agent.protocol import PullFailure
 from sweyard_operator.cache_agent.registry import Registry, RegistryError
+from sweyard_operator.cache_agent.registry_auth import RegistryAuth
 
 DATE = {"Date": "Wed, 21 Oct 2026 07:27:00 GMT"}
 LAYERS = [{"digest": "sha256:1", "size": 3_000}, {"digest": "sha256:2", "size": 50}]
