@@ -30,6 +30,7 @@ from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.prepared import PreparedSandboxes
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tree_image import tree_of
 
 
 class Attempts:
@@ -82,7 +83,9 @@ def fork_bare(tasks: Sequence[Task]) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         trees = {task.image: Path(folder) / str(number) for number, task in enumerate(tasks)}
         for image, tree in trees.items():
-            shutil.copytree(image.removeprefix("dir:"), tree, symlinks=True)
+            source = tree_of(image)
+            assert source is not None, f"{image} is a container image"
+            shutil.copytree(source, tree, symlinks=True)
         seconds = []
         before = _children_cpu_seconds()
         for task in tasks:

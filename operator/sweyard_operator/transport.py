@@ -1,21 +1,19 @@
 """Bytes to and from the API server: the seam between `cluster.py` and the network (or the shipped fake)."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
 
+from sweyard_api.interpreter import LEAVES_TLS_OPEN
 from sweyard_operator.credentials import Credentials
 from sweyard_operator.errors import StreamDeadError, UnreachableError, api_error
 
 _MAX_REQUEST_CONNECTIONS = 64
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _REQUEST_TIMEOUT_SECONDS = 60.0
-_LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
-"""Older Pythons forget a TLS connection whose end the peer does not confirm (cpython pull request 118960)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def open_session(credentials: Credentials, *, max_connections: int = 0) -> aioht
         return await handler(request)
 
     ssl_context = True if credentials.ssl_context is None else credentials.ssl_context
-    connector = aiohttp.TCPConnector(limit=max_connections, ssl=ssl_context, enable_cleanup_closed=_LEAVES_TLS_OPEN)
+    connector = aiohttp.TCPConnector(limit=max_connections, ssl=ssl_context, enable_cleanup_closed=LEAVES_TLS_OPEN)
     return aiohttp.ClientSession(
         connector=connector, headers={"User-Agent": "sweyard-operator"}, middlewares=(authorize,)
     )

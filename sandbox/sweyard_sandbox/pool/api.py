@@ -7,13 +7,13 @@ import asyncio
 import json
 import random
 import socket
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import aiohttp
 
+from sweyard_api.interpreter import LEAVES_TLS_OPEN
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.pool.credentials import Credentials
 
@@ -27,8 +27,6 @@ _KEEP_ALIVE_SECONDS = 75.0
 """A new connection costs a TLS handshake, which is more than a claim; the API server keeps idle ones for 90 s."""
 _PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """Seconds, seconds, number: a peer that is gone without a word is noticed after 25 s of silence."""
-_LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
-"""Older Pythons forget a TLS connection whose end the peer does not confirm (cpython pull request 118960)."""
 _MAX_WEBSOCKET_BYTES = 16 * 1024 * 1024
 _USER_AGENT = {"User-Agent": "sweyard-sandbox"}
 
@@ -218,7 +216,7 @@ class ApiClient:
             limit=num_connections,
             ssl=True if ssl is None else ssl,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            enable_cleanup_closed=_LEAVES_TLS_OPEN,
+            enable_cleanup_closed=LEAVES_TLS_OPEN,
             socket_factory=_open_probed_socket,
         )
         timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS, sock_connect=_CONNECT_SECONDS)

@@ -15,6 +15,7 @@ from sweyard_sandbox.tasks.suite import Suite
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.tasks_file import TASKS_FILE, compressed
 from sweyard_sandbox.tasks.verify import Verdict
+from sweyard_sandbox.tree_image import tree_image
 
 WORKING_DIRECTORY = "/testbed"
 CONTEXT_LINES = 0
@@ -47,7 +48,7 @@ def build_task(source: Source, suite: Suite, mutation: Mutation, verdict: Verdic
     return Task(
         id=f"{source.name}-{mutation.kind.replace('_', '-')}-{digest}",
         repository=source.name,
-        image=f"dir:trees/{source.name}",
+        image=tree_image(f"trees/{source.name}"),
         working_directory=WORKING_DIRECTORY,
         problem_statement=problem_statement(source.name, list(verdict.failures)),
         gold_patch=unified_diff(mutation.path, broken, clean),

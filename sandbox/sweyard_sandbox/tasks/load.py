@@ -13,6 +13,7 @@ from sweyard_sandbox.tasks.formats import ADAPTERS, detect_format
 from sweyard_sandbox.tasks.rows import DatasetError, NoRow, Row, hub_rows, read_rows
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.tasks_file import TASKS_FILE
+from sweyard_sandbox.tree_image import tree_image, tree_of
 
 Complain = Callable[[str], None]
 """Told of each row that cannot be a task, with its reason."""
@@ -129,9 +130,8 @@ def load_all_tasks(dataset: Path) -> list[Task]:
 
 
 def _absolute(image: str, folder: Path) -> str:
-    if image.startswith("dir:"):
-        return f"dir:{folder / image.removeprefix('dir:')}"
-    return image
+    tree = tree_of(image)
+    return image if tree is None else tree_image(folder / tree)
 
 
 def _split_of(task: Task) -> str:

@@ -13,6 +13,7 @@ from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
 from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.suite import Suite
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tree_image import tree_image
 
 STATEMENT = "A fault was put into this repository. Find and repair it.\n"
 
@@ -53,7 +54,7 @@ def _practice_task(source: Source, mutation: Mutation, clean: str) -> Task:
     return Task(
         id=f"practice-{source.name}-{mutation.kind.replace('_', '-')}-{digest}",
         repository=source.name,
-        image=f"dir:trees/{source.name}",
+        image=tree_image(f"trees/{source.name}"),
         working_directory=WORKING_DIRECTORY,
         problem_statement=STATEMENT,
         gold_patch=unified_diff(mutation.path, broken, clean),

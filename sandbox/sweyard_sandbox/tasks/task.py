@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from sweyard_sandbox.tree_image import tree_of
+
 
 class Task(BaseModel):
     """The one form that every data set's rows are brought to.
@@ -51,7 +53,7 @@ class Task(BaseModel):
     @property
     def is_directory(self) -> bool:
         """Whether its tree is a directory of this machine, and no container image."""
-        return self.image.startswith("dir:")
+        return tree_of(self.image) is not None
 
     @property
     def identity(self) -> Hashable:

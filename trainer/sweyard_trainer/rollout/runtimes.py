@@ -12,6 +12,7 @@ from sweyard_sandbox.runtimes.docker.runtime import DockerConfig, open_engine
 from sweyard_sandbox.runtimes.kubernetes.runtime import KubernetesRuntime
 from sweyard_sandbox.runtimes.local.runtime import LocalConfig, LocalRuntime
 from sweyard_sandbox.tasks.task import Task
+from sweyard_sandbox.tree_image import tree_of
 from sweyard_trainer.environment import Environment
 from sweyard_trainer.errors import UnsupportedError
 
@@ -45,7 +46,7 @@ def demand_fitting_images(kind: str, tasks: Sequence[Task]) -> None:
             "directories alone: set sandboxes.runtime to docker, or apply the run to a cluster"
         )
     raise UnsupportedError(
-        f"task {away.id} lives in the directory {away.image.removeprefix('dir:')} and in no container image: set "
+        f"task {away.id} lives in the directory {tree_of(away.image)} and in no container image: set "
         "sandboxes.runtime to local"
     )
 

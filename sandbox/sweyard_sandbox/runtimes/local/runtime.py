@@ -27,6 +27,7 @@ from sweyard_sandbox.runtimes.local.launcher import Launcher, SocketChannel
 from sweyard_sandbox.runtimes.local.sandbox import LocalSandbox
 from sweyard_sandbox.runtimes.local.unisolated import TranslatingSandbox
 from sweyard_sandbox.runtimes.thread_caps import build_thread_caps
+from sweyard_sandbox.tree_image import tree_image, tree_of
 
 _SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix")
 _SYSTEM_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -103,7 +104,7 @@ class LocalRuntime:
             raise InfrastructureError(FailureReason.ERROR, f"the tree cannot be packed: {packed.text[-300:]}")
         if packed.truncated or self._kept.num_bytes + len(packed.output) > _MOST_KEPT_BYTES:
             return None
-        return f"dir:{await self._kept.add(packed.output)}"
+        return tree_image(await self._kept.add(packed.output))
 
     async def close(self) -> None:
         """End all sandboxes."""
@@ -112,10 +113,10 @@ class LocalRuntime:
         await self._launcher.close()
 
     def _resolve(self, image: str) -> Path:
-        kind, _, path = image.partition(":")
-        if kind != "dir" or not path:
+        path = tree_of(image)
+        if path is None:
             raise ValueError(f"image {image!r}: the local runtime needs a directory tree, written dir:PATH")
-        if not Path(path).is_absolute() and self._config.image_root is None:
+        if not path.is_absolute() and self._config.image_root is None:
             raise ValueError(f"image {image!r}: a relative path needs LocalConfig.image_root")
         tree = (self._config.image_root or Path("/")) / path
         if not tree.is_dir():
