@@ -100,6 +100,18 @@ def test_a_reply_changed_by_the_client_is_rendered_afresh(renderer: ChatRenderer
     assert list(conversation.open(stripped).prompt_ids) == renderer.prompt_ids(stripped)
 
 
+def test_a_reply_of_the_clients_own_is_rendered_with_the_whole_and_never_trained(renderer: ChatRenderer) -> None:
+    """A template may render replies before the last otherwise, so that no piece of it can be put behind the ids."""
+    conversation = Conversation(renderer)
+    reply = say(conversation, [USER], renderer.reply_ids("return value"))
+    messages = [USER, reply, Message("assistant", "hello again"), Message("user", "go on")]
+    opening = conversation.open(messages)
+    assert list(opening.prompt_ids) == renderer.prompt_ids(messages)
+    conversation.close(opening, completion(renderer.reply_ids("call 1")))
+    assert conversation.num_forks == 1
+    assert conversation.segments()[1].loss_mask.sum() == len(renderer.reply_ids("call 1"))
+
+
 def test_two_replies_asked_for_at_once_become_two_segments(renderer: ChatRenderer) -> None:
     conversation = Conversation(renderer)
     first = say(conversation, [USER], renderer.reply_ids("first"))
