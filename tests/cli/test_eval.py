@@ -77,6 +77,14 @@ def test_weights_that_are_not_there_are_said_to_be(tmp_path: Path) -> None:
         find_model(tmp_path / "none", tmp_path / "exported")
 
 
+def test_weights_that_the_command_was_given_are_looked_for_before_anything_runs(
+    sweyard: Callable[..., Any], run_file: Path, tmp_path: Path
+) -> None:
+    result = sweyard("eval", "-f", run_file, "--weights", tmp_path / "gone", "--output", tmp_path / "out")
+    assert (result.exit_code, f"--weights {tmp_path}/gone: there is no such directory" in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
 FILES = {
     "as an argument": ([], "No such file"),
     "as an option": (["-f"], "No such file"),
