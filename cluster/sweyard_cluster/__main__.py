@@ -8,6 +8,7 @@ from pathlib import Path
 from .arguments import parser
 from .commands import COMMANDS
 from .errors import ClusterError
+from .foreground import end_as_told
 from .lifecycle import Tool
 from .paths import Cache, cache_root
 from .terminal import Progress
@@ -49,4 +50,5 @@ def sentence(error: OSError, cache: Path) -> str:
 
 
 if __name__ == "__main__":
+    end_as_told()
     sys.exit(main(sys.argv[1:]))

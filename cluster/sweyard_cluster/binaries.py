@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import prerequisites
 from .errors import ClusterError
+from .foreground import running
 from .locking import exclusive
 from .paths import Cache
 from .recipes import GROUPS, Recipe, recipes_for
@@ -86,11 +87,9 @@ class Binaries:
         last = {package: program for program, package in zip(programs, packages, strict=True)}
         command = ["go", "build", "-v", "-trimpath", "-buildvcs=false", *COMPILER_FLAGS,
                    "-ldflags", recipe.linker_flags(), "-o", f"{output}/", *packages]  # fmt: skip
-        process = subprocess.Popen(
-            command, cwd=recipe.directory, env=self.go_environment(), stderr=subprocess.PIPE, text=True
-        )
         lines: list[str] = []
-        with process:
+        where = {"cwd": recipe.directory, "env": self.go_environment()}
+        with running(command, stderr=subprocess.PIPE, **where) as process:
             assert process.stderr is not None
             for line in process.stderr:
                 lines.append(line.rstrip())

@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 from .errors import ClusterError
+from .foreground import running
 from .host import ensure_packages
 from .terminal import Progress
 
@@ -62,7 +63,7 @@ def without_devices(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def debootstrap(root: Path, progress: Progress) -> None:
     command = ["debootstrap", "--variant=minbase", SUITE, str(root), host_mirror()]
     lines: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip())

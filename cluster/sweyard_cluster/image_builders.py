@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .errors import ClusterError
+from .foreground import running
 from .host import ensure_packages, require_root
 from .locking import exclusive
 from .mounts import unmount_below
@@ -71,9 +72,7 @@ class Builder(Protocol):
 def run_logged(command: Sequence[str], progress: Progress, environment: Mapping[str, str] | None = None) -> None:
     """Run with the last output line beside the running step; raises ClusterError with the end of it on failure."""
     lines: list[str] = []
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
-    ) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip())
