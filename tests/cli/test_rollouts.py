@@ -56,6 +56,32 @@ def test_attempts_are_listed_by_what_is_asked_for(
     assert (result.exit_code, result.stdout.split()) == (0, ids)
 
 
+NOTHING: dict[str, tuple[list[str], str]] = {
+    "an outcome": (
+        ["--outcome", "truncated"],
+        "5 attempts; outcomes: solved (2), unsolved (1), max_turns (1), env_infra (1)",
+    ),
+    "an outcome of a step": (["--step", "12", "--outcome", "solved"], "1 attempt of step 12; outcomes: env_infra (1)"),
+    "a reward": (["--reward", ">1"], "5 attempts; rewards: 0 to 1"),
+    "a task": (["--task", "mine-*"], "5 attempts; tasks: gauge-1, h1, other-2"),
+    "long ones": (["--step", "1", "--min-tokens", "901"], "3 attempts of step 1; sampled tokens: 3 to 900"),
+    "two": (["--task", "h1", "--reward", "0", "--step", "12"], "1 attempt of step 12; rewards: 0; tasks: other-2"),
+}
+
+
+@pytest.mark.parametrize(("options", "there_is"), NOTHING.values(), ids=NOTHING)
+def test_who_finds_nothing_is_told_what_there_is(
+    make_run: MakeRun, sweyard: Sweyard, options: list[str], there_is: str
+) -> None:
+    result = sweyard("rollouts", "list", make_run(attempts=STEPS), *options)
+    assert (result.exit_code, result.stdout) == (0, f"no such attempts among the {there_is}\n")
+
+
+def test_a_step_without_attempts_is_told_as_such(make_run: MakeRun, sweyard: Sweyard) -> None:
+    result = sweyard("rollouts", "list", make_run(attempts={"step-000001": []}), "--step", "1", "--task", "t")
+    assert result.stdout == "no attempts of step 1 have ended yet\n"
+
+
 def test_attempts_under_way_are_listed_and_shown_too(make_run: MakeRun, sweyard: Sweyard) -> None:
     run = make_run(attempts=STEPS)
     journal = Journal(run / "rollouts" / "under-way")
@@ -77,7 +103,6 @@ def test_the_list_is_a_table_or_json(make_run: MakeRun, sweyard: Sweyard) -> Non
         {"attempt_id": LATE, "outcome": "env_infra", "reward": 0.0}
         | {"num_turns": 1, "num_sampled_tokens": 3, "num_tokens": 5}
     ]
-    assert sweyard("rollouts", "list", run, "--reward", "7").stdout == "no such attempts\n"
 
 
 def test_no_word_of_a_file_commands_the_terminal(make_run: MakeRun, sweyard: Sweyard) -> None:
@@ -173,7 +198,10 @@ def test_an_export_that_is_refused_leaves_the_file_that_is_there(
 REFUSED: dict[str, tuple[list[str], str]] = {
     "an outcome that is none": (["list", "RUN", "--outcome", "sovled"], "--outcome sovled: there is none of this name"),
     "a reward that is no number": (["list", "RUN", "--reward", "high"], "--reward high: give a number"),
-    "a step that was not": (["list", "RUN", "--step", "7"], "holds no step 7, or it has not ended"),
+    "a step that was not": (
+        ["list", "RUN", "--step", "7"],
+        "holds no step 7, or it has not ended; it has steps from 1 to 12",
+    ),
     "an attempt of no file": (["show", "RUN", "9/t/0"], "holds no attempt 9/t/0"),
     "an attempt that was not": (["show", "RUN", "1/t/0"], "holds no attempt 1/t/0"),
     "no run": (["list", "RUN/metrics"], "holds no rollouts: give the directory of a run"),

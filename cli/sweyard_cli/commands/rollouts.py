@@ -54,10 +54,13 @@ def list_(
     """List the attempts of a run's steps and evaluations."""
     from sweyard_cli.rollouts.listing import COLUMNS, table_lines
     from sweyard_cli.rollouts.selection import select
+    from sweyard_cli.rollouts.what_there_is import what_there_is
 
     columns = ("attempt_id",) if output is Format.NAME else COLUMNS
     with told_in_a_sentence():
-        rows = list(select(directory, _selection(outcome, reward, task, step, min_tokens), columns))
+        selection = _selection(outcome, reward, task, step, min_tokens)
+        rows = list(select(directory, selection, columns))
+        nothing = "" if rows else what_there_is(directory, selection)
     if output is not Format.TABLE:
         print_for_machines(output, rows, [row["attempt_id"] for row in rows])
     elif rows:
@@ -65,7 +68,7 @@ def list_(
         typer.secho(header, bold=True)
         typer.echo("\n".join(lines))
     else:
-        typer.echo("no such attempts")
+        typer.echo(nothing)
 
 
 @app.command(cls=FlagCommand, epilog="Example: sweyard rollouts show runs/tiny 3/cachetools-12/0 --tokens")

@@ -1,7 +1,7 @@
 """Which recorded attempts are asked for. Only the columns that decide it, and those that are shown, are read."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sweyard_cli.errors import UserError
 from sweyard_trainer.rollouts.codec import decode_plain
-from sweyard_trainer.rollouts.files import EVALUATION_PREFIX, ROLLOUTS, find_files, step_label
+from sweyard_trainer.rollouts.files import EVALUATION_PREFIX, ROLLOUTS, find_files, step_label, step_of
 from sweyard_trainer.rollouts.reading import read_columns
 from sweyard_trainer.rollouts.surrogates import unescape
 
@@ -92,13 +92,14 @@ def rollout_files(directory: Path) -> dict[str, Path]:
 
 def select(directory: Path, selection: Selection, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """These columns of the attempts that are asked for, file by file. Raises UserError, RolloutFormatError."""
-    for path in _files(directory, selection).values():
+    for path in chosen_files(directory, selection).values():
         table = selection.apply(read_columns(path, list(dict.fromkeys([*columns, *selection.columns]))))
         for batch in table.to_batches():
             yield from decode_plain(batch, columns)
 
 
-def _files(directory: Path, selection: Selection) -> dict[str, Path]:
+def chosen_files(directory: Path, selection: Selection) -> dict[str, Path]:
+    """Those that may hold what is asked for. Raises UserError for a step that there is not."""
     files = rollout_files(directory)
     if not selection.held_out:
         files = {label: path for label, path in files.items() if not label.startswith(EVALUATION_PREFIX)}
@@ -106,5 +107,10 @@ def _files(directory: Path, selection: Selection) -> dict[str, Path]:
         return files
     label = step_label(selection.step)
     if label not in files:
-        raise UserError(f"{directory} holds no step {selection.step}, or it has not ended")
+        raise UserError(f"{directory} holds no step {selection.step}, or it has not ended; {_steps_of(files)}")
     return {label: files[label]}
+
+
+def _steps_of(files: Mapping[str, Path]) -> str:
+    steps = sorted(step for label in files if (step := step_of(label)) is not None)
+    return f"it has steps from {steps[0]} to {steps[-1]}" if steps else "it has none yet"
