@@ -1,12 +1,11 @@
 """The curve as a PNG: held-out tasks solved, and the reward of each step."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweyard_cli.disk import writes_to
 from sweyard_cli.report.charts import SMOOTHED_STEPS
-from sweyard_cli.report.scale import moving_mean
+from sweyard_cli.report.scale import is_drawable, moving_mean
 from sweyard_cli.results.run_results import RunResults
 
 if TYPE_CHECKING:
@@ -52,8 +51,9 @@ def _draw_held_out(axes: "Axes", results: RunResults) -> None:
             if figure.source == name and figure.attempts
         ]
         shares = [100 * figure.solved_fraction for _, figure in found]
-        down = [share - 100 * figure.low for share, (_, figure) in zip(shares, found, strict=True)]
-        up = [100 * figure.high - share for share, (_, figure) in zip(shares, found, strict=True)]
+        # An end may be a rounding error on the wrong side.
+        down = [max(0.0, share - 100 * figure.low) for share, (_, figure) in zip(shares, found, strict=True)]
+        up = [max(0.0, 100 * figure.high - share) for share, (_, figure) in zip(shares, found, strict=True)]
         places = [place for place, _ in found]
         colour = COLOURS[index % len(COLOURS)]
         axes.errorbar(
@@ -94,7 +94,7 @@ def _draw_held_out(axes: "Axes", results: RunResults) -> None:
 def _draw_reward(axes: "Axes", results: RunResults) -> None:
     axes.set_title("Reward, mean of a step's attempts")
     points = results.series("rollout/reward_mean")
-    finite = [(step, value) for step, value in points if math.isfinite(value)]
+    finite = [(step, value) for step, value in points if is_drawable(value)]
     axes.plot(*_columns(finite), ".", color=COLOURS[0], alpha=0.35, markersize=9)
     axes.plot(*_columns(moving_mean(points, SMOOTHED_STEPS)), color=COLOURS[0], linewidth=2.5)
     axes.locator_params(axis="x", integer=True)

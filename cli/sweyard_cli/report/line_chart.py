@@ -1,12 +1,11 @@
 """Figures over steps as lines; a gap where a value is no number."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from sweyard_cli.report.scale import moving_mean
+from sweyard_cli.report.scale import is_drawable, moving_mean
 from sweyard_cli.report.svg import (
     Chart,
     Key,
@@ -44,7 +43,7 @@ def line_chart(
     note: str = "",
 ) -> Chart | None:
     """None where there is nothing to draw. With `smooth` the line is the mean of so many steps, and dots the values."""
-    drawn = [one for one in series if any(math.isfinite(value) for _, value in one.points)]
+    drawn = [one for one in series if any(is_drawable(value) for _, value in one.points)]
     if not drawn:
         return None
     x, x_ticks = horizontal_scale([step for one in drawn for step, _ in one.points])
@@ -54,7 +53,7 @@ def line_chart(
         style = f"s{index}"
         if smooth > 1 and len(one.points) <= MOST_DOTS:
             faint = f"{style} faint"
-            finite_points = [(step, value) for step, value in one.points if math.isfinite(value)]
+            finite_points = [(step, value) for step, value in one.points if is_drawable(value)]
             parts += [dot(x(s), y(v), faint, f"step {s:g}: {label(v)}", 2.5) for s, v in finite_points]
         line = moving_mean(list(one.points), smooth) if smooth > 1 else one.points
         parts += [path([(x(s), y(v)) for s, v in piece], style) for piece in unbroken(line)]
@@ -66,7 +65,7 @@ def unbroken(points: Points) -> Iterator[list[tuple[float, float]]]:
     """Runs of points without a gap."""
     piece: list[tuple[float, float]] = []
     for step, value in points:
-        if math.isfinite(value):
+        if is_drawable(value):
             piece.append((step, value))
         elif piece:
             yield piece

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 _ROUND = (1.0, 2.0, 5.0, 10.0)
 _SMALLEST_SPAN = 1e-9
 """Relative; values that are closer are drawn as one."""
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,14 @@ def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [index * step for index in range(first, last + 1)]
 
 
+def is_drawable(value: float) -> bool:
+    """Neither NaN nor infinite, nor so large that a range of such values is."""
+    return abs(value) <= _LARGEST
+
+
 def finite(values: Iterable[float]) -> list[float]:
-    """Without NaN and infinities: nothing can be drawn of them."""
-    return [value for value in values if math.isfinite(value)]
+    """Those that can be drawn."""
+    return [value for value in values if is_drawable(value)]
 
 
 def moving_mean(values: list[tuple[float, float]], window: int) -> list[tuple[float, float]]:

@@ -3,11 +3,37 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 WITHOUT_TRAINING = "this model"
 LABELS = {"untrained": "untrained", "warmed-up": "warmed up", "final": "after training"}
 _STEP_PREFIX = "step-"
+_ROUNDING = 1e-9
+
+
+class _Counted(BaseModel):
+    """What is counted on of a source's figures, beside pass@k and best@k."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    attempts: float
+    solved_fraction: float
+    low: float
+    high: float
+    solved: float | None = None
+    """None in rows of metrics."""
+    infra_failures: float = 0.0
+    """Not every version has told it."""
+
+    @model_validator(mode="after")
+    def _lies_in_its_interval(self) -> Self:
+        ends = (0.0, self.low, self.solved_fraction, self.high, 1.0)
+        if self.attempts and not all(left <= right + _ROUNDING for left, right in pairwise(ends)):
+            raise ValueError("this is no share with its interval")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +111,27 @@ def _from_report(report: Mapping[str, Any]) -> SourceFigure:
     aside: Mapping[str, str] = report.get("set_aside", {})
     repositories: Mapping[str, Mapping[str, Any]] = report.get("repositories", {})
     return SourceFigure(
-        **_numbers(str(report["source"]), report, int(report["solved"])),
+        **_numbers(str(report["source"]), report),
         set_aside=len(aside),
         set_aside_cause=next(iter(aside.values()), ""),
         unverified=str(report.get("unverified", "")),
-        repositories=tuple(
-            SourceFigure(**_numbers(name, figures, int(figures["solved"]))) for name, figures in repositories.items()
-        ),
+        repositories=tuple(SourceFigure(**_numbers(name, figures)) for name, figures in repositories.items()),
     )
 
 
-def _numbers(name: str, figures: Mapping[str, Any], solved: int) -> dict[str, Any]:
-    attempts = int(figures["attempts"])
+def _numbers(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    counted = _Counted.model_validate(figures)
+    solved = counted.solved_fraction * counted.attempts if counted.solved is None else counted.solved
     several = [key for key in figures if key.startswith(("pass@", "best@")) and key != "pass@1"]
     return {
         "source": name,
-        "attempts": attempts,
-        "solved": solved,
-        "low": float(figures["low"]),
-        "high": float(figures["high"]),
-        "solved_fraction": float(figures["solved_fraction"]) if attempts else math.nan,
+        "attempts": int(counted.attempts),
+        "solved": round(solved) if counted.attempts else 0,
+        "low": counted.low,
+        "high": counted.high,
+        "solved_fraction": counted.solved_fraction if counted.attempts else math.nan,
         "of_several": tuple((key, float(figures[key])) for key in several),
-        "infra_failures": int(figures["infra_failures"]),
+        "infra_failures": int(counted.infra_failures),
     }
 
 
@@ -137,4 +162,4 @@ def _from_row(row: Mapping[str, Any]) -> Iterator[SourceFigure]:
             _, source, figure = name.split("/")
             sources.setdefault(source, {})[figure] = value
     for source, figures in sources.items():
-        yield SourceFigure(**_numbers(source, figures, round(figures["solved_fraction"] * figures["attempts"])))
+        yield SourceFigure(**_numbers(source, figures))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
 from sweyard_api.resolve import dump_config, resolve
@@ -15,12 +15,14 @@ from sweyard_api.yaml_text import load_document
 from sweyard_cli.errors import UserError
 
 CONFIG_FILE = "config.yaml"
+_MOST_DIGITS = 300
+"""Of a whole number that a float can hold."""
 
 
 class _Report(BaseModel):
     """What is counted on in a progress.json."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(frozen=True, strict=True, alias_generator=to_camel)
 
     step: int = 0
     total_steps: int = 0
@@ -35,12 +37,12 @@ class _Report(BaseModel):
 class _Summary(BaseModel):
     """What is counted on in a summary.json, beside its evaluations."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
     run: str = ""
     mode: str = ""
     steps: int = 0
-    seconds: dict[str, float] = {}
+    seconds: dict[str, FiniteFloat] = {}
 
 
 def is_there(path: Path) -> bool:
@@ -118,7 +120,12 @@ def _is_step(value: object) -> bool:
 def _parse(line: bytes) -> dict[str, Any] | None:
     """A run that goes on after a crash may leave half a line in the middle of a file, too."""
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=_number)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
+
+
+def _number(digits: str) -> int | float:
+    """Infinity of more than a float holds: no figure is so large, and every reader knows what is not finite."""
+    return int(digits) if len(digits) < _MOST_DIGITS else float(digits)

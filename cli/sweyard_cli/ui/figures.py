@@ -24,6 +24,7 @@ def figures_of(rows: Rows, attempts: pa.Table, progress: Mapping[str, Any]) -> d
     known yet. `bounds` are of curves: where each stops being sound.
     """
     named = (phase for row in rows if isinstance(phase := row.get("phase"), str))
+    version = progress.get("weightVersion")
     phases = [phase for phase in dict.fromkeys(named) if phase != EVALUATION]
     return {
         "phases": {phase: columns_of([row for row in rows if row.get("phase") == phase]) for phase in phases},
@@ -31,7 +32,7 @@ def figures_of(rows: Rows, attempts: pa.Table, progress: Mapping[str, Any]) -> d
         "outcomes": _by_step(count_outcomes(attempts)),
         "turns": _by_step(mean_turns(attempts)),
         "bounds": {bound.figure: bound.limit for bound in BOUNDS},
-        "versions": progress["weightVersion"] - progress.get("step", 0) if "weightVersion" in progress else None,
+        "versions": None if version is None else version - progress.get("step", 0),
     }
 
 
