@@ -77,6 +77,23 @@ def test_counts_that_change_all_the_time_are_told_now_and_then() -> None:
     assert len(lines) == 9
 
 
+def test_a_start_that_takes_minutes_is_told_in_growing_pauses_and_each_part_of_it_at_once() -> None:
+    loading = RunSnapshot("tiny", "Starting", message="loading the model")
+    states = [loading] * 65 + [replace(loading, message="starting the workers")] * 10
+    lines = followed([*states, DONE], terminal=False)[1].splitlines()
+    assert [line.partition(" · ")[0] for line in lines[:5]] == [
+        "[0 s] Starting",
+        "[16 s] Starting",
+        "[46 s] Starting",
+        "[1 min 46 s] Starting",
+        "[2 min 10 s] Starting",
+    ]
+    assert lines[3].endswith("loading the model")
+    assert lines[4].endswith("starting the workers")
+    shown = followed([*states[:1], DONE], terminal=True)[1]
+    assert "loading the model" in shown
+
+
 def test_a_pool_that_fills_is_one_stage() -> None:
     filling = [
         replace(RUNNING, stages={"SandboxesReady": "Filling"}, message=f"{count} of 9 sandboxes are ready")

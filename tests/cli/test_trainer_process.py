@@ -284,9 +284,13 @@ def test_two_trainers_never_work_on_one_run(tmp_path: Path) -> None:
 
 def test_what_happens_to_a_run_is_seen_from_its_directory_alone(tmp_path: Path) -> None:
     source = LocalRunSource("tiny", tmp_path)
-    assert source.snapshot().phase == "Starting"  # nothing is known of it
+    assert (source.snapshot().phase, source.snapshot().message) == ("Starting", "")  # nothing is known of it
     process = start(STOPS, tmp_path)
     wait_until_ready(process)
+    assert source.snapshot().message == "making the initial model, or fetching it"
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "COMPLETE").touch()
+    assert source.snapshot().message.startswith("loading the program")
     (tmp_path / "progress.json").write_text(json.dumps({"phase": "rl", "step": 3, "totalSteps": 9}))
     assert (source.snapshot().phase, source.snapshot().step) == ("Running", 3)
     process.kill()

@@ -76,12 +76,15 @@ class TrainingLoop:
             raise
 
     async def _start(self) -> None:
-        self._run.progress.update(phase="starting", message="loading the model and starting the workers")
+        progress = self._run.progress
+        progress.update(phase="starting", message="loading the model")
         await self._run.weight_sync.rest()
         await self._run.learner.start()
         await self._checkpoints.load()
+        progress.update(message="starting the workers")
         await self._run.pool.start()
         if not self._life.state.in_warmup:  # weights that are no version yet; nothing samples before they are
+            progress.update(message="giving the engines their weights, which waits until they have started")
             await self._life.sync_weights()
 
     async def _warm_up(self) -> None:

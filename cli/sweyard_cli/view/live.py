@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sweyard_cli.figures import duration
-from sweyard_cli.view.snapshot import RunSnapshot, RunSource
+from sweyard_cli.view.snapshot import STARTING, RunSnapshot, RunSource
 
 QUIET_SECONDS = 15.0
-"""Between lines of a log that tell nothing but counts."""
+"""Between lines of a log that tell nothing but counts; first and doubling between those of a start without news."""
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -56,12 +56,14 @@ def _follow_panel(snapshots: Iterator[tuple[float, RunSnapshot]], console: Conso
 
 
 def _follow_lines(snapshots: Iterator[tuple[float, RunSnapshot]], console: Console) -> RunSnapshot:
-    """A line for each change of stage, step or reward; of what only counts on, one now and then."""
-    told, told_stage, told_at = "", "", 0.0
+    """A line for each change of stage, step or reward; of what only counts on, or is yet to begin, one now and then."""
+    told, told_stage, told_at, quiet = "", "", 0.0, QUIET_SECONDS
     for elapsed, last in snapshots:
         line, stage = render_line(replace(last, remaining_seconds=None)), stage_of(last)
-        if stage != told_stage or (line != told and elapsed - told_at >= QUIET_SECONDS):
+        is_due = elapsed - told_at >= quiet
+        if stage != told_stage or (is_due and (line != told or last.phase == STARTING)):
             console.print(f"[{told_seconds(elapsed)}] {render_line(last)}", markup=False)
+            quiet = 2 * quiet if line == told else QUIET_SECONDS
             told, told_stage, told_at = line, stage, elapsed
     return last
 

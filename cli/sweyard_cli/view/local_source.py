@@ -7,9 +7,10 @@ from sweyard_cli.local.lock import is_locked
 from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 from sweyard_cli.local.trainer_process import PROGRESS_FILE, TrainerProcess, modified_at
 from sweyard_cli.results.files import read_report
-from sweyard_cli.view.snapshot import RunSnapshot, snapshot_of_trainer
+from sweyard_cli.view.snapshot import STARTING, RunSnapshot, snapshot_of_trainer
+from sweyard_trainer.atomic_directory import is_complete
 
-PHASES = {"starting": "Starting", "warmup": "Warm-up", "rl": "Running", "sft": "Running", "evaluating": "Evaluating"}
+PHASES = {"starting": STARTING, "warmup": "Warm-up", "rl": "Running", "sft": "Running", "evaluating": "Evaluating"}
 
 
 class LocalRunSource:
@@ -30,6 +31,8 @@ class LocalRunSource:
         phase = PHASES.get(str(report.get("phase", "starting")), "Finishing")
         if end in ("Failed", "Stopped"):
             report["message"] = self._last_words(end)
+        elif not report and end is None and (self._process is not None or is_locked(self._output)):
+            report["message"] = self._before_its_report()
         return snapshot_of_trainer(self._name, end or phase, report)
 
     def _report(self) -> dict[str, Any]:
@@ -38,6 +41,12 @@ class LocalRunSource:
         if self._process is not None and modified_at(path) == self._process.report_before:
             return {}
         return read_report(path)
+
+    def _before_its_report(self) -> str:
+        """What a trainer is about that has not told anything yet."""
+        if not is_complete(self._output / "model"):
+            return "making the initial model, or fetching it"
+        return "loading the program, and starting the engines that are its own"
 
     def _end_of_ours(self) -> str | None:
         assert self._process is not None, "asked of our own process alone"

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from sweyard_cli.report.text import visible
 
+STARTING = "Starting"
 TERMINAL_PHASES = ("Succeeded", "Failed", "Stopped")
 """Stopped: without a cluster, by a signal, or found with nobody working on it; it can go on."""
 
