@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -44,9 +45,10 @@ def make_app(
 ) -> Starlette:
     """`token` None: whoever reaches it may look. Streams end soon after `is_ending`; nothing else would end them.
 
-    `num_readers` files are searched at a time, whoever searches.
+    `num_readers` files are searched at a time, whoever searches, and one attempt read.
     """
     assets, search = load_assets(), TextSearch(num_readers=num_readers)
+    attempts = CapacityLimiter(1)
     stamps = Recent(sources.stamps, seconds=news_seconds / 2, clock=time.monotonic)
 
     async def health(request: Request) -> Response:
@@ -59,6 +61,15 @@ def make_app(
 
     def of_run(read: Callable[[RunFiles, Request], Any]) -> Callable[[Request], Response]:
         return answering(lambda request: read(sources.files(*_named(request)), request))
+
+    def of_attempt(read: Callable[[RunFiles, str], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """Those that read a whole attempt take turns, and no thread that others need: one may be 100 MB."""
+        endpoint = of_run(lambda files, request: read(files, _attempt_id(request)))
+
+        async def in_turn(request: Request) -> Response:
+            return await to_thread.run_sync(endpoint, request, limiter=attempts)
+
+        return in_turn
 
     routes = [
         Route("/", lambda request: send_asset(request, assets["index.html"])),
@@ -74,8 +85,8 @@ def make_app(
         Route(f"{_RUN}/figures", of_run(lambda files, _: files.figures())),
         Route(f"{_RUN}/wave", of_run(lambda files, request: read_wave(files, request.query_params.get("label")))),
         Route(f"{_RUN}/attempts", of_run(lambda files, request: list_attempts(files, request, search))),
-        Route(f"{_RUN}/attempt", of_run(lambda files, request: read_attempt_view(files, _attempt_id(request)))),
-        Route(f"{_RUN}/tokens", of_run(lambda files, request: read_tokens_view(files, _attempt_id(request)))),
+        Route(f"{_RUN}/attempt", of_attempt(read_attempt_view)),
+        Route(f"{_RUN}/tokens", of_attempt(read_tokens_view)),
     ]
     middleware = [Middleware(Guard, token=token), Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=5)]
     return Starlette(routes=routes, middleware=middleware)

@@ -15,6 +15,8 @@ from sweyard_trainer.rollouts.reading import find_attempt, read_row
 from sweyard_trainer.rollouts.surrogates import escape
 
 MAX_MESSAGE_CHARACTERS = 100_000
+MAX_TRANSCRIPT_CHARACTERS = 3_000_000
+"""Of all messages: each open tab holds an answer until it is taken, however slowly."""
 MAX_LOG_CHARACTERS = 200_000
 _COLUMNS = (*TURN_COLUMNS, "batch_group", "batch_index")
 _DECIDING = re.compile(r"(FAILED|ERROR|E  )|\b(failed|error|errors|missing|not run|[A-Z]\w*(Error|Exception))\b")
@@ -45,13 +47,20 @@ def attempt_view(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def messages_of(transcript: Sequence[Mapping[str, str]]) -> Iterator[dict[str, Any]]:
     """What comes before the first reply is the prompt; what the environment says afterwards are observations."""
-    turn = 0
+    turn, limit = 0, message_limit([len(message["content"]) for message in transcript])
     for message in transcript:
         is_reply = message["role"] == "assistant"
         turn += is_reply
         kind = "reply" if is_reply else "observation" if turn else "prompt"
-        text = cut(message["content"], MAX_MESSAGE_CHARACTERS)
+        text = cut(message["content"], limit)
         yield {"kind": kind, "role": message["role"], "turn": turn, "text": text}
+
+
+def message_limit(lengths: Sequence[int]) -> int:
+    """Characters that each message may have, so that all of them together are bounded."""
+    if sum(min(length, MAX_MESSAGE_CHARACTERS) for length in lengths) <= MAX_TRANSCRIPT_CHARACTERS:
+        return MAX_MESSAGE_CHARACTERS
+    return min(MAX_MESSAGE_CHARACTERS, MAX_TRANSCRIPT_CHARACTERS // len(lengths))
 
 
 def grading_lines(log: str) -> list[tuple[bool, str]]:

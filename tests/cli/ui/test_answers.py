@@ -321,3 +321,54 @@ async def test_it_is_alive_while_all_that_read_are_at_work(make_run: MakeRun) ->
         assert not reading.done()
         go_on.set()
         assert (await reading).json() is True
+
+
+def test_an_attempt_of_any_size_is_told_in_bounds_with_a_mark_in_each_message(make_run: MakeRun) -> None:
+    long, short = [{"role": "user", "content": "x" * 400_000}] * 60, [{"role": "user", "content": "short"}]
+    run = make_run(attempts={"step-000001": [attempt("t1", transcript=long + short)]})
+    answer = client_of(run).get("/api/runs/_/run/attempt", params={"id": "step-1/t1/0"})
+    assert len(answer.content) < 3_100_000
+    texts = [message["text"] for message in answer.json()["messages"]]
+    assert all("characters left out" in text for text in texts[:-1])
+    assert texts[-1] == "short"
+
+
+def test_attempts_are_read_one_at_a_time_and_wait_without_a_thread(make_run: MakeRun) -> None:
+    """Each may be 100 MB of text, and as many may ask as like to."""
+    files = BusyFiles()
+    sources = cast(Sources, SimpleNamespace(files=lambda where, name: files, runs=list, stamps=dict))
+
+    async def ask_all() -> None:
+        app = httpx.ASGITransport(make_app(sources, None, num_readers=4))
+        async with httpx.AsyncClient(transport=app, base_url="http://page") as client:
+            paths = [f"/api/runs/_/run/{what}?id=1" for what in ("attempt", "tokens") for _ in range(40)]
+            waiting = [asyncio.create_task(client.get(path)) for path in paths]
+            await asyncio.to_thread(files.is_busy.wait)
+            assert (await client.get("/api/runs")).json() == []
+            files.may_end.set()
+            assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {404}
+
+    asyncio.run(ask_all())
+    assert files.most == 1
+
+
+class BusyFiles:
+    """RunFiles without attempts, which counts who looks for one at the same time, and keeps them."""
+
+    name = "run"
+
+    def __init__(self) -> None:
+        self.index = self
+        self.is_busy, self.may_end = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._now, self.most = 0, 0
+
+    def paths(self) -> dict[str, Path]:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self.is_busy.set()
+        self.may_end.wait()
+        with self._lock:
+            self._now -= 1
+        return {}
