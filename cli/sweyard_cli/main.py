@@ -15,6 +15,7 @@ from sweyard_cli.commands.demo import demo
 from sweyard_cli.commands.doctor import doctor
 from sweyard_cli.commands.eval import evaluate
 from sweyard_cli.commands.export import export
+from sweyard_cli.commands.fetch import fetch
 from sweyard_cli.commands.logs import logs
 from sweyard_cli.commands.presets import presets
 from sweyard_cli.commands.report import report
@@ -66,6 +67,7 @@ app.command("eval", cls=FlagCommand, epilog=f"Example: sweyard eval -f {TINY} --
     evaluate
 )
 app.command(cls=FlagCommand, epilog="Example: sweyard export runs/tiny --best --to tiny-best")(export)
+app.command(cls=FlagCommand, epilog="Example: sweyard fetch tiny -n default --with checkpoints")(fetch)
 app.command(cls=FlagCommand, epilog="Example: sweyard watch tiny -n default, or: sweyard watch --output runs/tiny")(
     watch
 )

@@ -1,11 +1,9 @@
 """The demo on a cluster: which choices can work, what is installed, what comes back."""
 
-import io
 import os
 import re
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from rich.console import Console
 from sweyard_api.resolve import resolve
 from sweyard_cli.demo.cluster import run_cluster_demo
 from sweyard_cli.demo.cluster_commands import Commands, host_commands, shorten
-from sweyard_cli.demo.cluster_files import unpack
 from sweyard_cli.demo.cluster_install import chart_values, image_value
 from sweyard_cli.demo.cluster_run import SHORTER, shortened
 from sweyard_cli.demo.cluster_targets import host_paths, kind_config, make_target
@@ -234,15 +231,6 @@ def test_kind_nodes_see_the_checkout_read_only() -> None:
     (node,) = yaml.safe_load(kind_config(["/a", "/b"]))["nodes"]
     assert [mount["hostPath"] for mount in node["extraMounts"]] == ["/a", "/b"]
     assert all(mount["readOnly"] for mount in node["extraMounts"])
-
-
-def test_files_of_a_run_stay_in_their_directory(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("../outside"))
-    with pytest.raises(tarfile.OutsideDestinationError):
-        unpack(buffer.getvalue(), tmp_path / "run")
-    assert not (tmp_path / "outside").exists()
 
 
 def test_commands_are_shown_as_one_would_type_them() -> None:

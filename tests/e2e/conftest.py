@@ -75,7 +75,7 @@ def installed(cluster: TestCluster, dataset: Path) -> Iterator[Installation]:
     commands = commands_for(cluster)
     images, task_images = bring_images(commands, Native(cluster.name), "base", dataset, CHECKOUT)
     install_chart(commands, CHECKOUT / "charts" / "sweyard", chart_values(images, CHECKOUT))
-    made = Installation(cluster, commands, dataset, images["trainer"], task_images)
+    made = Installation(cluster, commands, dataset, task_images)
     yield made
     made.remove_namespaces()
     uninstall_chart(commands)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from tests.e2e.host import Host
 from tests.e2e.nodes import Nodes
 from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
@@ -18,8 +19,10 @@ from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, LABEL_CACHE
 from sweyard_cli.cluster.connection import connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands
-from sweyard_cli.demo.cluster_files import fetch_run_files
 from sweyard_cli.demo.cluster_install import SYSTEM_NAMESPACE
+from sweyard_cli.fetch.fetch import fetch_run
+from sweyard_cli.fetch.parts import Part
+from sweyard_cli.fetch.shown import ShownProgress
 from sweyard_cluster.testing import TestCluster
 
 POLL_SECONDS = 0.5
@@ -42,13 +45,10 @@ GIVEN = {"serviceaccounts/default", "configmaps/kube-root-ca.crt", "configmaps/g
 class Installation:
     """Namespaces for runs, and ways to look at them and to disturb them."""
 
-    def __init__(
-        self, cluster: TestCluster, commands: Commands, dataset: Path, trainer_image: str, task_images: dict[str, str]
-    ) -> None:
+    def __init__(self, cluster: TestCluster, commands: Commands, dataset: Path, task_images: dict[str, str]) -> None:
         self._cluster = cluster
         self._commands = commands
         self._dataset = dataset
-        self._trainer_image = trainer_image
         self._task_images = task_images
         self._late_images: dict[str, str] = {}
         """What they are copies of."""
@@ -143,8 +143,9 @@ class Installation:
         self._cluster.kubectl("-n", namespace, "delete", *leftover, timeout_seconds=360)
 
     def fetch_files(self, namespace: str, output: Path) -> None:
-        """What the run wrote on its volume, as the demo fetches it."""
-        fetch_run_files(self._commands, namespace, self._trainer_image, "r", output)
+        """What the run wrote on its volume, weights included."""
+        with ShownProgress(Console(quiet=True)) as told:
+            fetch_run(connect(namespace, str(self._cluster.kubeconfig)), "r", output, told, parts=[Part.WEIGHTS])
 
     def read_volume(self, namespace: str, claim: str, pattern: str) -> dict[str, str]:
         """The files of a volume whose path matches, as the node sees them."""

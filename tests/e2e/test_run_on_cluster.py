@@ -49,8 +49,10 @@ def test_a_run_survives_its_operator_and_its_trainer_and_leaves_nothing(
     conditions = {condition["type"]: condition for condition in status["conditions"]}
     assert conditions["ImagesReady"]["status"] == "True"
     assert "1 image is on its nodes" in conditions["ImagesReady"]["message"]
-    installation.fetch_files(namespace, tmp_path)
-    check_report(tmp_path)
+    installation.fetch_files(namespace, tmp_path / "r")
+    check_report(tmp_path / "r")
+    assert (tmp_path / "r" / "model" / "tokenizer.json").is_file()
+    assert [*(tmp_path / "r" / "weights").rglob("*.safetensors")]
     # The run is over and holds nothing that costs: its volume and its logs are left to be read.
     until_gone(installation, namespace, {"pods", "statefulsets", "deployments", "daemonsets", "rolloutpools", "leases"})
     assert installation.get(namespace, "jobs")["items"]

@@ -12,7 +12,6 @@ from sweyard_api.yaml_text import load_document
 from sweyard_cli.cluster.connection import Connection, connect
 from sweyard_cli.cluster.dataset import push_dataset
 from sweyard_cli.demo.cluster_commands import Commands, host_commands, timed
-from sweyard_cli.demo.cluster_files import fetch_run_files
 from sweyard_cli.demo.cluster_install import (
     NAMESPACE,
     chart_values,
@@ -23,6 +22,8 @@ from sweyard_cli.demo.cluster_install import (
 from sweyard_cli.demo.cluster_run import shortened
 from sweyard_cli.demo.cluster_targets import Target, make_target
 from sweyard_cli.demo.look import look_commands
+from sweyard_cli.fetch.fetch import fetch_run
+from sweyard_cli.fetch.shown import ShownProgress
 from sweyard_cli.view.cluster_source import ClusterRunSource
 from sweyard_cli.view.live import follow
 from sweyard_cli.view.snapshot import RunSnapshot
@@ -66,8 +67,8 @@ def run_cluster_demo(
         push_dataset(connection, str(run["spec"]["tasks"]["train"]["dataset"]), dataset, task_images)
     begin()
     final = _run(commands, connection, run, output)
-    with timed(console, "files of the run"):
-        fetch_run_files(commands, NAMESPACE, images["trainer"], name, output)
+    with timed(console, "files of the run"), ShownProgress(console) as told:
+        fetch_run(connection, name, output, told)
     return final, look_commands(commands.environment, name)
 
 
