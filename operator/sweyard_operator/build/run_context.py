@@ -24,6 +24,8 @@ ANNOTATION_RESTARTS = f"{GROUP}/restarts"
 """On a trainer Job: restarts counted when it was started; with the status, the ledger of the restart budget."""
 ANNOTATION_STALLED = f"{GROUP}/stalled"
 """On a trainer Job that is told to end since its trainer hangs: for how long."""
+ANNOTATION_ENGINE_LET_GO = f"{GROUP}/engine-let-go-at"
+"""On the StatefulSet of engines: when one last went since there was no room for all of its pods."""
 
 
 class Development(Model):

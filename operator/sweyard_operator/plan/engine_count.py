@@ -1,8 +1,11 @@
-"""How many engines a run has: as its trainer asks, within the bounds of inference.scaling."""
+"""How many engines a run has: as its trainer asks, within the bounds of inference.scaling, and as there is room."""
+
+from typing import Any
 
 from sweyard_api.constants import engine_name
 from sweyard_api.inference import Inference
 from sweyard_operator.build.engine import engine_pods
+from sweyard_operator.plan.engine_room import find_room, note_engine_let_go
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.restart_policy import Running
 from sweyard_operator.plan.run_pass import RunPass
@@ -15,26 +18,34 @@ def fewest_engines(inference: Inference) -> int:
 
 
 def plan_engine_count(work: RunPass) -> int:
-    """What the trainer at work asks for; before it asks, as many as there are, or the fewest."""
+    """What the trainer at work asks for; before it asks, as many as there are, or the fewest. No more than find room
+    with all of their pods."""
     inference = work.run.config.inference
     if inference.scaling is None:
         return inference.replicas
     wanted = _asked(work) or _present(work) or inference.scaling.min_replicas
-    return min(max(wanted, inference.scaling.min_replicas), inference.replicas)
+    room = _room(work)
+    bound = inference.replicas if room is None else min(room, inference.replicas)
+    return max(min(wanted, bound), inference.scaling.min_replicas)
 
 
 def scale_engines(work: RunPass) -> tuple[Patch, ...]:
     """Of a StatefulSet that exists: those with the highest numbers go, which is what the trainer goes by."""
     live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
-    count = plan_engine_count(work)
-    pods = engine_pods(work.run, count)
+    pods = engine_pods(work.run, plan_engine_count(work))
     if live is None or work.run.config.inference.scaling is None or live["spec"]["replicas"] == pods:
         return ()
-    operations = (
+    room = _room(work)
+    operations: tuple[dict[str, Any], ...] = (
         {"op": "test", "path": "/metadata/uid", "value": live["metadata"]["uid"]},
         {"op": "replace", "path": "/spec/replicas", "value": pods},
+        *(note_engine_let_go(live, work.now) if room is not None and room < _present(work) else ()),
     )
     return (Patch(STATEFUL_SETS, work.snapshot.namespace, engine_name(work.run.name), operations),)
+
+
+def _room(work: RunPass) -> int | None:
+    return find_room(work, _present(work), fewest_engines(work.run.config.inference))
 
 
 def _asked(work: RunPass) -> int | None:
@@ -43,6 +54,6 @@ def _asked(work: RunPass) -> int | None:
     return report.get("engines") if is_of_now else None
 
 
-def _present(work: RunPass) -> int | None:
+def _present(work: RunPass) -> int:
     live = work.snapshot.owned(STATEFUL_SETS, engine_name(work.run.name))
-    return int(live["spec"]["replicas"]) // engine_pods(work.run, 1) if live is not None else None
+    return int(live["spec"]["replicas"]) // engine_pods(work.run, 1) if live is not None else 0

@@ -6,7 +6,6 @@ that it may soon wait for, and a count of tries in vain.
 Pauses grow, and differ from run to run, so that two runs that took half of what both need do not meet for ever.
 """
 
-import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -15,7 +14,9 @@ from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEW
 from sweyard_operator.conditions import Condition, parse_time
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.plan.engine_count import fewest_engines, plan_engine_count
+from sweyard_operator.plan.engine_room import engines_placed
 from sweyard_operator.plan.letting_go import plan_letting_go
+from sweyard_operator.plan.pause import pause_seconds
 from sweyard_operator.plan.plan import Deletion, Plan
 from sweyard_operator.plan.pod_troubles import summarize_troubles
 from sweyard_operator.plan.reasons import REFUSALS, ConditionType, Reason
@@ -26,8 +27,6 @@ from sweyard_operator.plan.stages import plan_sandboxes, pool_unplaced_since
 from sweyard_operator.plan.waiting import POLL_SECONDS, nothing_held, pending_status, plan_waiting, recorded_failures
 from sweyard_operator.resources import PODS
 
-_FIRST_PAUSE_SECONDS = 60.0
-_MAX_PAUSE_SECONDS = 900.0
 _GRACE_SECONDS = 10
 """For pods of a gang that never was whole: they have nothing to save, and wait for each other until they are told."""
 
@@ -62,9 +61,8 @@ def _waiting_pods(work: RunPass) -> list[PodState]:
 
 def _needed_engines(work: RunPass) -> list[PodState]:
     """None once the fewest have their nodes: one more, which an earlier attempt asked for, is no reason to let go."""
-    engines = work.snapshot.pods_of(COMPONENT_ENGINE)
-    placed = sum(bool(pod.node) and not pod.is_terminating for pod in engines)
-    return engines if placed < engine_pods(work.run, fewest_engines(work.run.config.inference)) else []
+    is_enough = engines_placed(work) >= fewest_engines(work.run.config.inference)
+    return [] if is_enough else work.snapshot.pods_of(COMPONENT_ENGINE)
 
 
 def plan_refused(gang: Decision, conditions: Sequence[Condition]) -> list[Condition]:
@@ -162,10 +160,3 @@ def _waiting(work: RunPass, deeds: Plan, message: str, failures: int) -> Plan:
 
 def _start(work: RunPass) -> datetime:
     return work.snapshot.time("startTime") or work.now
-
-
-def pause_seconds(uid: str, failures: int) -> float:
-    """60 s, doubled each time up to 15 minutes, times 0.5 to 1.5 by the run's UID and the count."""
-    digest = hashlib.sha256(f"{uid}/{failures}".encode()).digest()
-    spread = 0.5 + int.from_bytes(digest[:4], "big") / 2**32
-    return min(_FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16), _MAX_PAUSE_SECONDS) * spread

@@ -36,6 +36,14 @@ def test_a_gang_that_wants_one_rack_follows_its_own_pods() -> None:
     assert affinity == {"podAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": own}, "topologyKey": RACK}]}}
 
 
+def test_all_pods_of_all_engines_go_to_the_rack_that_the_first_one_chose() -> None:
+    spanning = {"replicas": 2, "tensorParallel": 2, "podsPerEngine": 2, "topologyKey": RACK}
+    engines = build_engines(make_run(inference=spanning, trainer={"device": "auto"}), SETTINGS)
+    own = {"sweyard.dev/run": "demo", "sweyard.dev/component": "engine"}
+    (term,) = engines["spec"]["template"]["spec"]["affinity"]["podAffinity"][REQUIRED]
+    assert term == {"labelSelector": {"matchLabels": own}, "topologyKey": RACK}
+
+
 def test_engines_of_exclusive_nodes_keep_off_other_runs_and_not_off_their_own() -> None:
     engines = build_engines(make_run(inference={"exclusiveNodes": True}), SETTINGS)
     (term,) = engines["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][REQUIRED]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweyard_operator.conditions import rfc3339
+from sweyard_operator.plan.pause import pause_seconds
 from sweyard_operator.plan.plan import Refusal, RefusalReason
-from sweyard_operator.plan.unplaced import pause_seconds
 from sweyard_operator.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
