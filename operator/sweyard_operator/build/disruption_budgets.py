@@ -1,7 +1,8 @@
 """PodDisruptionBudgets: a drain takes one pod of a component at a time.
 
 While a rank that was evicted has the time of its grace period, the others stay to write the checkpoint with it; and the
-engines never all go at once. Counted in pods that must stay, for a Job has no scale that a share could be taken of.
+engines never all go at once. Of the trainer those that must stay are counted, for a Job has no scale that others could
+be counted by; of the engines those that may go, for with inference.scaling there are seldom as many as there may be.
 """
 
 from sweyard_api.constants import engine_name, trainer_name
@@ -18,19 +19,22 @@ from sweyard_operator.resources import Manifest
 
 def build_disruption_budgets(run: RunContext) -> list[Manifest]:
     """Of trainer and engines, where they have more than one pod: one alone could only be held for ever."""
-    components = [(COMPONENT_TRAINER, trainer_name(run.name), run.trainer_replicas)]
-    if run.has_engines:
-        components.append((COMPONENT_ENGINE, engine_name(run.name), engine_pods(run, run.config.inference.replicas)))
-    return [_build_budget(run, component, name, pods) for component, name, pods in components if pods > 1]
+    budgets = []
+    if run.trainer_replicas > 1:
+        stay = {"minAvailable": run.trainer_replicas - 1}
+        budgets.append(_build_budget(run, COMPONENT_TRAINER, trainer_name(run.name), stay))
+    if run.has_engines and engine_pods(run, run.config.inference.replicas) > 1:
+        budgets.append(_build_budget(run, COMPONENT_ENGINE, engine_name(run.name), {"maxUnavailable": 1}))
+    return budgets
 
 
-def _build_budget(run: RunContext, component: str, name: str, num_pods: int) -> Manifest:
+def _build_budget(run: RunContext, component: str, name: str, bound: dict[str, int]) -> Manifest:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": owned_metadata(run, name, component),
         "spec": {
-            "minAvailable": num_pods - 1,
+            **bound,
             # Pods that do not run yet, or any more, have nothing to save and hold up no drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": {"matchLabels": pod_selector(run, component)},

@@ -1,10 +1,13 @@
 """Where the pods of a run may go, and how many of them a drain may take."""
 
+import functools
+import json
 from typing import Any
 
 import pytest
 
 from sweyard_api.resolve import resolve
+from sweyard_cluster.testing import TestCluster
 from sweyard_operator.build.disruption_budgets import build_disruption_budgets
 from sweyard_operator.build.engine import build_engines
 from sweyard_operator.build.run_context import RunContext, RunSettings
@@ -66,14 +69,17 @@ def test_resource_claims_pass_through() -> None:
     assert (resources["claims"], resources["limits"]["memory"]) == ([{"name": "gpus"}], "4Gi")
 
 
+MOST_BUT_ONE, ONE = "minAvailable", "maxUnavailable"
+
+
 @pytest.mark.parametrize(
     ("changes", "budgets"),
     [
         pytest.param({}, {}, id="one pod alone could only be held for ever"),
-        pytest.param({"trainer": {"replicas": 4}}, {"demo-trainer": 3}, id="a gang of four"),
+        pytest.param({"trainer": {"replicas": 4}}, {"demo-trainer": {MOST_BUT_ONE: 3}}, id="a gang of four"),
         pytest.param(
             {"trainer": {"replicas": 2}, "inference": {"replicas": 3}},
-            {"demo-trainer": 1, "demo-engine": 2},
+            {"demo-trainer": {MOST_BUT_ONE: 1}, "demo-engine": {ONE: 1}},
             id="gang and engines",
         ),
         pytest.param(
@@ -81,9 +87,32 @@ def test_resource_claims_pass_through() -> None:
         ),
     ],
 )
-def test_a_drain_takes_one_pod_of_a_component_at_a_time(changes: dict[str, Any], budgets: dict[str, int]) -> None:
+def test_a_drain_takes_one_pod_of_a_component_at_a_time(
+    changes: dict[str, Any], budgets: dict[str, dict[str, int]]
+) -> None:
     built = build_disruption_budgets(make_run(**changes))
-    assert {budget["metadata"]["name"]: budget["spec"]["minAvailable"] for budget in built} == budgets
+    allowed = {budget["metadata"]["name"]: budget["spec"] for budget in built}
+    assert {name: {key: spec[key] for key in (MOST_BUT_ONE, ONE) if key in spec} for name, spec in allowed.items()} == (
+        budgets
+    )
     for budget in built:
         assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
         assert budget["metadata"]["ownerReferences"][0]["uid"] == "run-uid"
+
+
+@pytest.mark.apiserver
+@pytest.mark.parametrize("present", [1, 2])
+def test_a_drain_may_take_an_engine_of_those_that_a_run_with_scaling_has_now(kinds: TestCluster, present: int) -> None:
+    run = make_run(inference={"replicas": 3, "scaling": {"minReplicas": 1}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"drained-{present}"}}
+    kubectl = functools.partial(kinds.kubectl, "-n", f"drained-{present}")
+    made = [build_engines(run, SETTINGS, present), *build_disruption_budgets(run)]
+    ownerless = [{**one, "metadata": {**one["metadata"], "ownerReferences": [], "namespace": ""}} for one in made]
+    for manifest in [namespace, *ownerless]:
+        kubectl("create", "-f", "-", input_text=json.dumps(manifest))
+    engines = [f"pod/demo-engine-{number}" for number in range(present)]
+    kubectl("wait", "--for=create", *engines, "--timeout=60s")
+    ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    for engine in engines:
+        kubectl("patch", engine, "--subresource=status", "--type=merge", "-p", json.dumps(ready))
+    kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/demo-engine", "--timeout=60s")
