@@ -67,7 +67,7 @@ def engine_arguments(spec: TrainingRunSpec, model_path: str, port: int) -> list[
         *("--logprobs-mode", "processed_logprobs"),
         *("--generation-config", "vllm"),
         "--disable-uvicorn-access-log",
-        *(_gpu_arguments(spec) if engine_uses_gpu(spec) else ("--enforce-eager",)),
+        *(_gpu_arguments(spec) if engine_uses_gpu(spec) else _cpu_arguments(spec)),
         *_parallel_arguments(spec),
         *(("--enable-return-routed-experts",) if spec.trainer.replay_routing else ()),
         *_adapter_arguments(spec),
@@ -84,6 +84,14 @@ def _gpu_arguments(spec: TrainingRunSpec) -> list[str]:
         *sleep,
         *receive,
     ]
+
+
+def _cpu_arguments(spec: TrainingRunSpec) -> list[str]:
+    """Nothing is compiled. A first pass, without which there is no place for what one stage of a pipeline hands to the
+    next, is made only where something might be: with TORCHDYNAMO_DISABLE, nothing is then, either."""
+    if spec.inference.pipeline_parallel == 1:
+        return ["--enforce-eager"]
+    return ["--compilation-config", '{"mode": 1, "backend": "eager"}']
 
 
 def _parallel_arguments(spec: TrainingRunSpec) -> list[str]:

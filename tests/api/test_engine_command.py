@@ -1,5 +1,6 @@
 """How a vLLM server is started for a run."""
 
+import json
 import re
 import subprocess
 import sys
@@ -48,6 +49,14 @@ def test_a_cpu_engine_runs_eagerly_with_its_cache_in_whole_gibibytes() -> None:
     assert "--tensor-parallel-size" not in options(spec)
     assert engine_environment(spec)["VLLM_CPU_KVCACHE_SPACE"] == "2"
     assert engine_environment(spec)["VLLM_SERVER_DEV_MODE"] == "1"
+
+
+def test_a_cpu_engine_of_stages_has_its_first_pass_and_compiles_nothing_in_it() -> None:
+    spec = run("tiny", inference={"pipelineParallel": 2})
+    given = options(spec)
+    assert "--enforce-eager" not in given
+    assert json.loads(str(given["--compilation-config"])) == {"mode": 1, "backend": "eager"}
+    assert engine_environment(spec)["TORCHDYNAMO_DISABLE"] == "1"
 
 
 def test_an_engine_may_load_for_as_long_as_the_run_waits_for_it() -> None:

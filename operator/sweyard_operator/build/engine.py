@@ -40,7 +40,7 @@ members=0
 exec "$1" -c "$2" http://$leader:{ENGINE_PORT}/health $members "$3"
 """
 _PROBE = f"""\
-import pathlib, sys, time, urllib.request
+import contextlib, ipaddress, os, pathlib, socket, sys, time, urllib.request
 
 url, num_members, patience = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 try:
@@ -49,17 +49,32 @@ except OSError as error:
     is_refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
     time.sleep(0 if is_refused else patience)
     raise
+
+def read_address(told):
+    words = bytes.fromhex(told.rpartition(":")[0])
+    address = ipaddress.ip_address(b"".join(words[at:at + 4][::-1] for at in range(0, len(words), 4)))
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
 lines = [line for table in pathlib.Path("/proc/net").glob("tcp*") for line in table.read_text().splitlines()]
 members = {{
-    remote.rpartition(":")[0] for _, local, remote, state, *_ in map(str.split, lines)
+    read_address(remote) for _, local, remote, state, *_ in map(str.split, lines)
     if state == "01" and local.endswith(":{_GROUP_PORT:04X}")
 }}
 if len(members) < num_members:
     sys.exit(f"of {{num_members}} pods {{len(members)}} are connected")
+engine, _, ordinal = os.environ["SWEYARD_POD_NAME"].rpartition("-")
+for number in range(1, num_members):
+    name = f"{{engine}}-{{int(ordinal) + number}}.{{os.environ['SWEYARD_ENGINE_SERVICE']}}"
+    with contextlib.suppress(socket.gaierror):
+        addresses = {{told[4][0] for told in socket.getaddrinfo(name, None)}}
+        if not addresses & members:
+            sys.exit(f"{{name}} is another pod now")
 """
 """Whether an engine serves, asked by any of its pods, and, by the one that serves, whether it still has the others:
-vLLM itself would wait for ever for one that ended between two requests. A server that is busy, out of reach or unknown
-to the cluster's DNS has twice so many seconds; one that has ended is known at once, by its pod that refuses to connect.
+vLLM itself would wait for ever for one that ended between two requests, and its connection to one whose node was lost
+stands as long as nothing is sent: the pod that follows has another address. A server that is busy, out of reach or
+unknown to the cluster's DNS has twice so many seconds; one that has ended is known at once, by its pod that refuses to
+connect.
 """
 
 

@@ -1,6 +1,7 @@
 """Engines that span pods: which pod serves, where the others find it, and how many there are."""
 
 import contextlib
+import functools
 import http.server
 import json
 import socket
@@ -125,15 +126,24 @@ def test_the_other_pods_wait_for_a_server_but_not_for_one_that_has_ended(
 
 
 @pytest.mark.parametrize(
-    ("others", "ends"),
+    ("others", "resolved", "ends"),
     [
-        pytest.param(["127.0.0.2"], "", id="it has all"),
-        pytest.param(["127.0.0.1"], "of 2 pods 1 are connected", id="its own worker is not another pod"),
-        pytest.param([], "of 2 pods 1 are connected", id="one has ended"),
+        pytest.param(["127.0.0.2"], "127.0.0.2", "", id="it has all"),
+        pytest.param(["127.0.0.2"], None, "", id="it has all, of which the cluster's DNS knows nothing now"),
+        pytest.param(["127.0.0.1"], None, "of 2 pods 1 are connected", id="its own worker is not another pod"),
+        pytest.param([], None, "of 2 pods 1 are connected", id="one has ended"),
+        pytest.param(
+            ["127.0.0.2"], "127.0.0.3", "demo-engine-3.demo-engine is another pod now", id="one was lost and replaced"
+        ),
     ],
 )
 def test_the_pod_that_serves_ends_when_another_pods_worker_has_ended(
-    spanning: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[str], ends: str
+    spanning: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    others: list[str],
+    resolved: str | None,
+    ends: str,
 ) -> None:
     with contextlib.ExitStack() as opened:
         group = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -141,6 +151,7 @@ def test_the_pod_that_serves_ends_when_another_pods_worker_has_ended(
             worker = socket.create_connection(group.getsockname(), source_address=(source, 0))
             opened.enter_context(worker)
         address = opened.enter_context(answering(200))
+        monkeypatch.setattr(socket, "getaddrinfo", functools.partial(look_up, resolved))
         if ends:
             opened.enter_context(pytest.raises(SystemExit, match=ends))
         probe(
@@ -152,6 +163,18 @@ def test_the_pod_that_serves_ends_when_another_pods_worker_has_ended(
             address=address,
             group_port=group.getsockname()[1],
         )
+
+
+LOOK_UP = socket.getaddrinfo
+
+
+def look_up(pod_address: str | None, host: str, *arguments: Any) -> list[Any]:
+    """As a DNS that knows this address of a pod, or none."""
+    if not host.endswith(".demo-engine"):
+        return [*LOOK_UP(host, *arguments)]
+    if pod_address is None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return [*LOOK_UP(pod_address, *arguments)]
 
 
 def probe(
@@ -170,6 +193,9 @@ def probe(
         container, container["livenessProbe"]["exec"]["command"], pod, directory
     )
     assert (flag, url) == ("-c", f"http://{leader}.demo-engine:8000/health")
+    for name, value in {**env_of(container), "SWEYARD_POD_NAME": pod}.items():
+        if isinstance(value, str):
+            monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "argv", ["-c", f"http://{address}/health", members, patience])
     exec("\n".join(program).replace(f":{29_501:04X}", f":{group_port:04X}"), {})
 

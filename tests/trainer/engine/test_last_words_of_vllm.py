@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 def test_what_kept_its_engine_from_starting_is_what_the_server_says_last(
     make_spec, tmp_path: Path, tiny_model: Path
 ) -> None:
-    spec = make_spec(inference={"extraArgs": ["--num-gpu-blocks-override", "1"]})
+    lengths = {"maxPromptTokens": 256, "maxResponseTokens": 256}
+    spec = make_spec(rollout=lengths, inference={"extraArgs": ["--num-gpu-blocks-override", "1"]})
     last_words = tmp_path / "said"
     variables = {**os.environ, **engine_environment(spec), LAST_WORDS_VARIABLE: str(last_words)}
     command = [sys.executable, *ENGINE_START, *engine_arguments(spec, str(tiny_model), 0)]

@@ -1,5 +1,6 @@
 """A real vLLM server, a real learner and the directory between them: whole weights, and an engine that sleeps."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ async def test_the_engine_takes_whole_weights_and_agrees_with_the_learner(
     make_spec, serve_vllm, tmp_path: Path, tiny_model: Path, make_trajectory
 ) -> None:
     await check_agreement(WHOLE, WHOLE.spec(make_spec, tiny_model), serve_vllm, tmp_path, make_trajectory)
+
+
+async def test_each_stage_of_a_pipeline_takes_its_part_of_the_weights(
+    make_spec, serve_vllm, tmp_path: Path, tiny_model: Path, make_trajectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else each stage wants a NUMA node of its own
+    stages = replace(WHOLE, sections={"inference": {"pipelineParallel": 2}})
+    await check_agreement(stages, stages.spec(make_spec, tiny_model), serve_vllm, tmp_path, make_trajectory)
 
 
 async def test_an_engine_beside_the_learner_takes_no_request_while_it_sleeps_and_wakes_with_each_version(
