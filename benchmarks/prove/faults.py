@@ -25,15 +25,22 @@ HEAD = (
 STORIES = "tests/operator/run/test_run_chaos.py"
 MATRIX = "tests/e2e/test_fault_matrix.py"
 NODES = "tests/e2e/test_three_nodes.py"
+ENGINE = "tests/e2e/test_engine_on_nodes.py"
+SPANNING = (
+    "tests/e2e/test_engine_spanning.py::test_a_run_trains_through_an_engine_of_two_pods_and_outlives_the_end_of_either"
+)
 ALONE = {
     "drain": "tests/e2e/test_drain.py",
     "engines scaled": "tests/e2e/test_engine_scaling.py",
-    "engine of two pods": "tests/e2e/test_engine_spanning.py",
+    "engine of two pods": f"{SPANNING}[at work]",
+    "idle engine of two pods": f"{SPANNING}[idle]",
     "ranks on two nodes": f"{NODES}::test_ranks_on_nodes_of_one_rack_train_as_one",
     "node of rank 1 drained": f"{NODES}::test_a_drain_takes_one_rank_and_the_gang_goes_on_elsewhere_from_the_same_step",
     "node of rank 1 lost": f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 1]",
     "node of rank 0 lost": f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 0]",
     "no node for a rank": f"{NODES}::test_a_gang_with_a_rank_too_many_holds_nothing_until_there_is_a_node_for_it",
+    "node of an engine's pod drained": f"{ENGINE}::test_an_engine_one_of_whose_pods_is_drained_comes_back_in_its_rack",
+    "node of an engine's pod lost": f"{ENGINE}::test_an_idle_engine_comes_back_without_the_lost_node_of_a_pod",
 }
 """Rows that are not of the matrix: by the beginning of the test's id."""
 

@@ -13,6 +13,7 @@ class Nodes:
 
     def __init__(self, cluster: TestCluster) -> None:
         self._cluster = cluster
+        self._cut_off: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -29,6 +30,11 @@ class Nodes:
         for node in nodes:
             self._patch(node, {"metadata": {"labels": {name: value}}})
 
+    def taint(self, nodes: Iterable[str], key: str | None) -> None:
+        """Nothing is placed there that does not tolerate it; None takes all taints away."""
+        for node in nodes:
+            self._patch(node, {"spec": {"taints": [] if key is None else [{"key": key, "effect": "NoSchedule"}]}})
+
     def drain(self, node: str) -> None:
         """Raises ClusterError if a pod does not go in time."""
         patience = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s")
@@ -44,13 +50,19 @@ class Nodes:
         """Kubelet, containerd and all containers end at once, and nobody says so."""
         faults.fail_node(self._cluster.tool, self._cluster.tool.spec(self._cluster.name), node, faults.POWER)
 
+    def cut_off(self, node: str) -> None:
+        """Nothing of what runs there hears of anybody, or is heard of, from now on."""
+        faults.fail_node(self._cluster.tool, self._cluster.tool.spec(self._cluster.name), node, faults.NETWORK)
+        self._cut_off.add(node)
+
     def heal(self) -> None:
-        """Those without power come back with their disk, and all may be used."""
+        """Those without power come back with their disk, those cut off are heard again, and all may be used."""
         spec = self._cluster.tool.spec(self._cluster.name)
         for node in self._cluster.tool.parts(spec).nodes:
-            if not node.powered:
+            if not node.powered or node.name in self._cut_off:
                 faults.heal_node(self._cluster.tool, spec, node.name)
             self.uncordon(node.name)
+        self._cut_off.clear()
 
     def _patch(self, path: str, body: dict[str, object]) -> None:
         self._cluster.api.call("PATCH", f"/api/v1/nodes/{path}", body, "merge-patch+json")

@@ -1,15 +1,17 @@
 """An engine of two pods on a real cluster: a run trains through it, and the end of either pod is that of one engine."""
 
+import contextlib
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
-from tests.e2e.test_engine_scaling import PYTHON, until
-from tests.e2e.test_fault_matrix import ENGINE, SHORT, steps_in
+from tests.e2e.test_engine_scaling import METRICS, PYTHON, until
+from tests.e2e.test_fault_matrix import ENGINE, SHORT, steps_in, trainer_paused
 from tests.e2e.test_run_on_cluster import until_gone
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(3_600)]
@@ -60,8 +62,9 @@ print(json.dumps({"served": gap(f"weights/{version}", reply), "first": gap("mode
 the weights that it starts with."""
 
 
+@pytest.mark.parametrize("is_idle", [False, True], ids=["at work", "idle"])
 def test_a_run_trains_through_an_engine_of_two_pods_and_outlives_the_end_of_either(
-    installation: Installation, furnished: str, record_property: Callable[[str, object], None]
+    is_idle: bool, installation: Installation, furnished: str, record_property: Callable[[str, object], None]
 ) -> None:
     namespace = furnished
     given = installation.left_in(namespace)
@@ -70,9 +73,10 @@ def test_a_run_trains_through_an_engine_of_two_pods_and_outlives_the_end_of_eith
     check_weights(installation, namespace)
 
     for times, killed in enumerate([OTHER, SERVING], start=1):
-        began = time.monotonic()
-        installation.kill(namespace, "engine", ENGINE, killed)
-        until("both to start again", partial(are_started_again, installation, namespace, times), DEADLINE_SECONDS)
+        with idling(installation, namespace) if is_idle else contextlib.nullcontext():
+            began = time.monotonic()
+            installation.kill(namespace, "engine", ENGINE, killed)
+            until("both to start again", partial(are_started_again, installation, namespace, times), DEADLINE_SECONDS)
         print(f"{killed} killed: both had started again after {time.monotonic() - began:.0f} s", flush=True)
         until("a ready engine", partial(is_ready, installation, namespace), DEADLINE_SECONDS)
         print(f"{killed} killed: the engine was ready after {time.monotonic() - began:.0f} s", flush=True)
@@ -88,19 +92,33 @@ def test_a_run_trains_through_an_engine_of_two_pods_and_outlives_the_end_of_eith
     until_gone(installation, namespace, None, given)
 
 
+@contextlib.contextmanager
+def idling(installation: Installation, namespace: str) -> Iterator[None]:
+    """No request is under way, in which a pod's end would be noticed at once."""
+    with trainer_paused(installation, namespace):
+        until("the end of replies", lambda: has_no_request(installation, namespace), DEADLINE_SECONDS)
+        yield
+
+
+def has_no_request(installation: Installation, namespace: str) -> bool:
+    told = installation.kubectl("-n", namespace, "exec", SERVING, "--", PYTHON, "-c", METRICS)
+    running = re.findall(r"^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$", told, re.MULTILINE)
+    return bool(running) and not any(map(float, running))
+
+
 def are_started_again(installation: Installation, namespace: str, times: int) -> bool:
     """Each pod's engine, so often."""
     return [one["restartCount"] for one in containers(installation, namespace)] == [times, times]
 
 
 def is_ready(installation: Installation, namespace: str) -> bool:
-    return all(one["ready"] for one in containers(installation, namespace))
+    return [one["ready"] for one in containers(installation, namespace)] == [True, True]
 
 
 def containers(installation: Installation, namespace: str) -> list[dict[str, Any]]:
     """What the kubelet says of both."""
     pods = [pod["status"] for pod in installation.pods(namespace, "engine")]
-    return [one for pod in pods for one in pod["containerStatuses"]]
+    return [one for pod in pods for one in pod.get("containerStatuses", ())]
 
 
 def check_weights(installation: Installation, namespace: str) -> None:
