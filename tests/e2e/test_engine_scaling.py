@@ -32,8 +32,7 @@ SPEC: dict[str, Any] = {
         "scaling": {"minReplicas": 1, "attemptsPerEngine": 2, "scaleDownAfterSeconds": 30},
     },
 }
-"""An evaluation first, of four attempts at a time, which lasts for several times as long as an engine takes to load; then
-steps of two."""
+"""An evaluation first, of four attempts at a time, far longer than an engine takes to load; then steps of two."""
 PYTHON = str(Path(sys.prefix) / "bin" / "python")
 """As the pods of the installation have it."""
 METRICS = """
