@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sweyard_trainer.atomic_directory import atomic_directory, is_complete, remove_abandoned
+from sweyard_trainer.atomic_directory import atomic_directory, remove_abandoned
+from sweyard_trainer.completeness import is_complete
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -13,15 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sweyard_trainer.completeness import COMPLETE, is_complete
 from sweyard_trainer.storage_errors import typed_storage_errors
 
-COMPLETE = "COMPLETE"
 PARTIAL_SUFFIX = ".partial"
-
-
-def is_complete(directory: Path) -> bool:
-    """True if everything that was written into it is there."""
-    return (directory / COMPLETE).is_file()
 
 
 @contextmanager

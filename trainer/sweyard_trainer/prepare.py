@@ -23,7 +23,8 @@ from sweyard_sandbox.agents.registry import make_agent
 from sweyard_sandbox.errors import SweyardError
 from sweyard_sandbox.tasks.load import load_tasks
 from sweyard_sandbox.tasks.task import Task
-from sweyard_trainer.atomic_directory import atomic_directory, is_complete
+from sweyard_trainer.atomic_directory import atomic_directory
+from sweyard_trainer.completeness import is_complete
 from sweyard_trainer.errors import ModelUnreachableError, UnsupportedError
 from sweyard_trainer.exit_codes import DONE, exit_code_of
 from sweyard_trainer.last_words import TERMINATION_LOG, tell_why

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.atomic_directory import COMPLETE, is_complete
 from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.completeness import COMPLETE, is_complete
 from sweyard_trainer.custom import check_custom_code
 from sweyard_trainer.errors import NothingToTrainError
 from sweyard_trainer.learner.build import make_learner

@@ -8,7 +8,7 @@ from sweyard_cli.local.log import LOG_FILE, last_sentence, tail
 from sweyard_cli.local.trainer_process import PROGRESS_FILE, TrainerProcess, modified_at
 from sweyard_cli.results.files import read_report
 from sweyard_cli.view.snapshot import STARTING, RunSnapshot, snapshot_of_trainer
-from sweyard_trainer.atomic_directory import is_complete
+from sweyard_trainer.completeness import is_complete
 
 PHASES = {"starting": STARTING, "warmup": "Warm-up", "rl": "Running", "sft": "Running", "evaluating": "Evaluating"}
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.atomic_directory import COMPLETE, atomic_directory
+from sweyard_trainer.atomic_directory import atomic_directory
 from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.save import typed_checkpoint_errors
 from sweyard_trainer.checkpoint.saved import Saved
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.storage_errors import StorageFullError, StorageReadOnlyError
 from sweyard_trainer.trajectory import Segment, Trajectory

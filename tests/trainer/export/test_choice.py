@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.checkpoint.store import CheckpointState, CheckpointStore
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.export.choice import ExportError, RunWeights, read_config, scores_by_step
 
 

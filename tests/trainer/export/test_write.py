@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweyard_api.resolve import dump_config
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_trainer.atomic_directory import COMPLETE
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.export.choice import ExportError, RunWeights, read_config
 from sweyard_trainer.export.write import export_weights
 from sweyard_trainer.learner.build import make_learner

@@ -16,7 +16,7 @@ from tests.trainer.learner.started import started
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.atomic_directory import is_complete
+from sweyard_trainer.completeness import is_complete
 from sweyard_trainer.errors import NothingToTrainError, TrainingDivergedError, UnsupportedError
 from sweyard_trainer.learner.support import refuse_unsupported
 from sweyard_trainer.trajectory import Segment, Trajectory

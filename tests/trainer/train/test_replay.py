@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sweyard_api.resolve import dump_config
-from sweyard_trainer.atomic_directory import COMPLETE
 from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.learner.build import make_learner
 from sweyard_trainer.loop_state import LoopState
 from sweyard_trainer.replay import ReplayError, differing_figures, replay_step

@@ -14,10 +14,11 @@ from typing import IO, Any, cast
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from sweyard_trainer.atomic_directory import COMPLETE, seal
+from sweyard_trainer.atomic_directory import seal
 from sweyard_trainer.checkpoint.checksums import ChecksumError, Checksums, SummedStream, checksum
 from sweyard_trainer.checkpoint.retention import superfluous
 from sweyard_trainer.checkpoint.saved import Saved, may_be_ours
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.rollouts.codec import encode
 from sweyard_trainer.rollouts.reading import read_held

@@ -8,8 +8,8 @@ from typing import Any
 
 from sweyard_api.training_run import TrainingRunSpec
 from sweyard_sandbox.errors import SweyardError
-from sweyard_trainer.atomic_directory import is_complete
 from sweyard_trainer.checkpoint.store import CheckpointStore
+from sweyard_trainer.completeness import is_complete
 from sweyard_trainer.run_config import read_run_config
 
 CONFIG_FILE, WEIGHTS, SUMMARY = "config.yaml", "weights", "summary.json"

@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 from sweyard_api.training_run import TrainingRunSpec
-from sweyard_trainer.atomic_directory import COMPLETE, new_directory
+from sweyard_trainer.atomic_directory import new_directory
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.export.choice import Chosen, ExportError
 from sweyard_trainer.learner.ranks import LocalRank
 from sweyard_trainer.model.save import copy_tokenizer

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sweyard_trainer.atomic_directory import COMPLETE
+from sweyard_trainer.completeness import COMPLETE
 from sweyard_trainer.errors import UnsupportedError
 from sweyard_trainer.model.four_bit import BLOCK, quantize, step_sizes
 from sweyard_trainer.model.intact import INDEX

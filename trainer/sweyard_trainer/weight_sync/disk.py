@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweyard_trainer.atomic_directory import is_complete
+from sweyard_trainer.completeness import is_complete
 from sweyard_trainer.errors import WeightSyncError
 from sweyard_trainer.weight_sync.engine_control import EngineControl
 
