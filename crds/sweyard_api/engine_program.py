@@ -28,7 +28,7 @@ def log_errors():
 
 def tell(kind, error, trace):
     sys.__excepthook__(kind, error, trace)
-    first = re.search(r"^[A-Za-z_.]*(Error|Exception)\\b.*", errors.read().decode(), re.MULTILINE)
+    first = re.search(r"^[A-Za-z_.]*(Error|Exception)\\b.*", errors.read().decode(errors="replace"), re.MULTILINE)
     told = first[0] if first and "root cause" in str(error) else f"{{kind.__name__}}: {{error}}"
     pathlib.Path(os.environ["{LAST_WORDS_VARIABLE}"]).write_text(told[:4000])
 
