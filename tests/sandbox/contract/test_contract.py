@@ -68,7 +68,7 @@ async def test_a_missing_program_is_127(sandbox: Sandbox) -> None:
 
 
 async def test_a_marks_text_in_the_output_is_output(sandbox: Sandbox) -> None:
-    text = "\n-mark-x\n-end-x\nbody c 0\nexit c 0 0\nhello 1 setsid /tmp\n"
+    text = "\n-mark-x\n-end-x\nbody c 0\nexit c 0 0\nhello 1 /tmp\n"
     assert await run_text(sandbox, f"printf '%s' '{text}'") == text
 
 

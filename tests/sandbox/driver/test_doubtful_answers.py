@@ -21,7 +21,7 @@ class Scripted:
         self.verbs: list[str] = []
         self._answer = answer
         self._marks = asyncio.Queue[str]()
-        self._marks.put_nowait(f"hello 1 setsid /spool {ledger} 1")
+        self._marks.put_nowait(f"hello 1 /spool {ledger} 1")
         self._is_driver_sent = False
 
     async def send(self, data: bytes) -> None:
@@ -61,7 +61,7 @@ def end(verb: str, command_id: str) -> list[str]:
 
 
 def lose(verb: str, command_id: str) -> list[str]:
-    return [f"lost {command_id}", "hello 1 setsid /spool b 1"]
+    return [f"lost {command_id}", "hello 1 /spool b 1"]
 
 
 def forget_then_lose(verb: str, command_id: str) -> list[str]:
@@ -111,7 +111,7 @@ async def test_a_command_that_one_driver_was_told_of_and_did_not_begin_is_sent_t
 async def test_a_driver_that_greets_twice_is_sent_the_command_once() -> None:
     def answer(verb: str, command_id: str) -> list[str]:
         if channel.verbs == ["run"]:
-            return ["hello 1 setsid /spool a 1", "hello 1 setsid /spool a 1"]
+            return ["hello 1 /spool a 1", "hello 1 /spool a 1"]
         if channel.verbs[-2:] == ["status", "status"]:
             return [f"unknown {command_id}", f"unknown {command_id}"]
         return end(verb, command_id) if verb == "run" else []

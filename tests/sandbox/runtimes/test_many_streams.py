@@ -34,7 +34,7 @@ class FloodingChannel:
         if data.startswith(b"run "):
             self._writing.append(asyncio.create_task(self._flood(data.split()[1].decode())))
         else:
-            await self._answers.put(self._mark("hello 1 setsid /spool a.1.1 1"))
+            await self._answers.put(self._mark("hello 1 /spool a.1.1 1"))
 
     async def receive(self) -> bytes:
         return await self._answers.get()

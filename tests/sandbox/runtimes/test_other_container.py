@@ -15,7 +15,7 @@ class Container:
     def __init__(self, secret: str, born: int) -> None:
         self.sent: list[bytes] = []
         self.broken = asyncio.Event()
-        self._greeting = f"-{secret}-hello 1 setsid /spool a.1.1 {born}\n".encode()
+        self._greeting = f"-{secret}-hello 1 /spool a.1.1 {born}\n".encode()
 
     async def send(self, data: bytes) -> None:
         self.sent.append(data)
