@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sweyard_api.base import DNS_NAME_PATTERN, Model
 from sweyard_api.constants import API_VERSION, GROUP
-from sweyard_api.crd import name_rule
+from sweyard_api.crd import FIRST_LETTER_RULE, name_rule
 from sweyard_api.kinds import KINDS, TRAINING_RUN, Kind
 from sweyard_api.merge import merge
 from sweyard_api.problem import InvalidSpecError, Problem, broken_rules, join_path, printable
@@ -130,6 +130,8 @@ def _name_problems(name: Any, kind: Kind) -> list[Problem]:
         return [Problem("metadata.name", "must be a string (put it in quotes)", name)]
     if len(name) > kind.max_name_length or not re.fullmatch(DNS_NAME_PATTERN, name):
         return [Problem("metadata.name", name_rule(kind), name)]
+    if kind is TRAINING_RUN and name[0].isdigit():
+        return [Problem("metadata.name", FIRST_LETTER_RULE, name)]
     return []
 
 

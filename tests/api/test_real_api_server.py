@@ -1,5 +1,6 @@
 """What a real API server makes of our kinds."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from sweyard_api.training_run import TrainingRunSpec
 from sweyard_api.validate import validate_document
 from sweyard_api.variables import VARIABLES, with_variables
 from sweyard_api.yaml_text import load_document
+from sweyard_cluster.errors import ClusterError
 from sweyard_cluster.testing import TestCluster
 
 pytestmark = pytest.mark.apiserver
@@ -188,6 +190,33 @@ def test_get_reads_well(kinds: TestCluster, namespace: str) -> None:
     header, row = (line.split() for line in kubectl("-n", namespace, "get", "tr").splitlines())
     assert header == ["NAME", "PHASE", "STEP", "OF", "REWARD", "SOLVED", "LEFT", "RESTARTS", "AGE"]
     assert row[:-1] == ["tiny", "Running", "12", "30", "0.62", "0.5", "90", "1"]
+
+
+def test_a_run_that_was_made_when_names_could_begin_with_a_digit_goes_on(kinds: TestCluster, namespace: str) -> None:
+    def is_taken(*arguments: str, body: dict[str, Any] | None = None) -> bool:
+        try:
+            kinds.kubectl("-n", namespace, *arguments, input_text=json.dumps(body) if body else None)
+        except ClusterError:
+            return False
+        return True
+
+    def make(name: str) -> bool:
+        spec = {"preset": "tiny", "tasks": {"train": {"dataset": "tiny"}}}
+        return is_taken("create", "-f", "-", body=manifest("TrainingRun", spec, name))
+
+    rule = "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations/1"
+    removal = json.dumps([{"op": "remove", "path": rule}])
+    kinds.kubectl("patch", "crd", "trainingruns.sweyard.dev", "--type=json", "-p", removal)
+    numbers = itertools.count()
+    try:
+        made = next(name for name in (f"7b-{number}" for number in numbers) if make(name))
+        status = ("patch", "tr", made, "--subresource=status", "--type=merge", "-p")
+        assert is_taken(*status, json.dumps({"status": {"phase": "Pending"}}))
+    finally:
+        kinds.install_kinds(REPOSITORY / "crds" / "trainingruns.yaml")
+    next(number for number in numbers if not make(f"7b-{number}"))
+    assert is_taken(*status, json.dumps({"status": {"phase": "Running"}}))
+    assert is_taken("patch", "tr", made, "--type=merge", "-p", json.dumps({"spec": {"suspend": True}}))
 
 
 def test_short_names_and_category(kinds: TestCluster, namespace: str) -> None:
