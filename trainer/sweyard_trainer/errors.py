@@ -57,3 +57,7 @@ class EnginesGoneError(SweyardError):
 
 class StoppedError(SweyardError):
     """The run was asked to stop; what was done is in a checkpoint."""
+
+
+class ReportRefusedError(SweyardError, ValueError):
+    """The run may not tell what it does; starting again does not change that."""

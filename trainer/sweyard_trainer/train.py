@@ -78,6 +78,7 @@ class TrainingLoop:
     async def _start(self) -> None:
         progress = self._run.progress
         progress.update(phase="starting", message="loading the model")
+        await progress.begin()
         await self._run.weight_sync.rest()
         await self._run.learner.start()
         await self._checkpoints.load()

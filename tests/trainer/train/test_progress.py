@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_api.training_run import TrainerStatus
 from sweyard_sandbox.outcome import Outcome
+from sweyard_trainer.errors import ReportRefusedError
+from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.progress.estimate import Phase, percentage, remaining_seconds
 from sweyard_trainer.progress.reporter import ProgressReporter, StatusRefusedError, StatusUnavailableError
 from sweyard_trainer.progress.run_progress import RunProgress
@@ -110,6 +113,60 @@ async def test_an_api_server_never_fails_the_run_and_is_waited_for_with_the_last
     assert clock == [seconds]
 
 
+class FussySink(RecordingSink):
+    """Takes no figures."""
+
+    def publish(self, report: dict[str, Any]) -> None:
+        if "metrics" in report:
+            raise StatusRefusedError('TrainingRun "demo" is invalid: status.trainer.metrics: names have ...')
+        super().publish(report)
+
+
+async def test_a_report_that_is_refused_for_what_it_says_is_followed_by_a_sign_of_life_that_tells_so(
+    tmp_path: Path,
+) -> None:
+    sink = FussySink()
+    reporter = make_reporter(tmp_path, sink, [0.0])
+    reporter.update(step=3, total_steps=9, metrics={"eval/e": 0.5}, message="step 4")
+    await reporter.flush()
+    (told,) = sink.reports
+    assert told.pop("message").startswith('what the trainer reports is refused: TrainingRun "demo" is invalid: status.')
+    assert told == {
+        "attempt": 0,
+        "step": 3,
+        "totalSteps": 9,
+        "updatedAt": "2030-01-02T00:00:00Z",
+        "reportEverySeconds": 30,
+    }
+    assert reporter.report.message == "step 4", "the file tells all"
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "seconds"),
+    [
+        pytest.param(0, None, 0, id="taken at once"),
+        pytest.param(4, StatusRefusedError("forbidden"), 6, id="a right that is given a moment later"),
+        pytest.param(99, StatusUnavailableError("429"), 0, id="an API server that is away, which a later report finds"),
+    ],
+)
+async def test_a_run_begins_with(
+    tmp_path: Path, failures: int, error: StatusUnavailableError | None, seconds: float
+) -> None:
+    clock = [0.0]
+    reporter = make_reporter(tmp_path, RecordingSink(failures, error), clock)
+    await reporter.begin()
+    assert clock == [seconds]
+
+
+async def test_a_run_whose_reports_are_refused_from_the_start_does_not_begin(tmp_path: Path) -> None:
+    clock = [0.0]
+    reporter = make_reporter(tmp_path, RecordingSink(999, StatusRefusedError("demo is forbidden")), clock)
+    with pytest.raises(ReportRefusedError, match="hangs: demo is forbidden; give its account that right") as told:
+        await reporter.begin()
+    assert exit_code_of(told.value) == EXIT_CODE_USER_FAULT
+    assert clock == [90]
+
+
 async def test_who_has_no_news_reports_all_the_same_and_promises_to_until_the_last(tmp_path: Path) -> None:
     sink, seconds = RecordingSink(), itertools.count(step=60)
     reporter = ProgressReporter(
@@ -146,6 +203,14 @@ async def test_what_is_said_is_cut_to_what_the_status_takes(tmp_path: Path) -> N
     reporter.update(message="m" * 5_000)
     await reporter.flush()
     assert [len(report["message"]) for report in sink.reports] == [1_024]
+
+
+async def test_a_figure_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    sink = RecordingSink()
+    reporter = make_reporter(tmp_path, sink, [0.0])
+    reporter.update(metrics={"loss": 0.5, "rewardMean": float("nan"), "tokensPerSecond": float("inf")})
+    await reporter.flush()
+    assert [report["metrics"] for report in sink.reports] == [{"loss": 0.5}]
 
 
 @pytest.mark.parametrize(

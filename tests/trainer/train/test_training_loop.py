@@ -9,7 +9,7 @@ import pytest
 
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.errors import StoppedError
+from sweyard_trainer.errors import ReportRefusedError, StoppedError
 from sweyard_trainer.exit_codes import exit_code_of
 from sweyard_trainer.phases.policy import AgentFailsError, NoSignalError
 from sweyard_trainer.restarts import RESTARTS_FILE
@@ -157,6 +157,19 @@ async def test_a_run_asked_to_stop_while_its_ranks_do_not_come_ends_without_them
     with pytest.raises(StoppedError):
         await loop.run()
     assert not [event for event in world.events if event.startswith("checkpoint")]
+    assert "learner" in world.ended
+
+
+async def test_a_run_that_may_not_report_loads_nothing(world: Any, make_life: Callable[..., Any]) -> None:
+    life = make_life(world)
+
+    async def refuse() -> None:
+        raise ReportRefusedError("demo is forbidden")
+
+    life.run.progress.begin = refuse
+    with pytest.raises(ReportRefusedError):
+        await TrainingLoop(life.run).run()
+    assert not world.events
     assert "learner" in world.ended
 
 

@@ -1,5 +1,6 @@
 """status.trainer of the run's TrainingRun, by server-side apply under our own field manager."""
 
+import json
 import re
 from typing import Any
 
@@ -11,6 +12,8 @@ from sweyard_api.constants import API_VERSION, FIELD_MANAGER_TRAINER, GROUP, VER
 from sweyard_trainer.progress.reporter import StatusRefusedError, StatusUnavailableError
 
 REQUEST_TIMEOUT_SECONDS = 10
+_UNFIT = "failed to create typed patch object"
+"""With status 500: the CRD has no such field, as one that is older than this trainer."""
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -55,11 +58,19 @@ class ClusterStatus:
                 _request_timeout=REQUEST_TIMEOUT_SECONDS,
             )
         except client.ApiException as error:
-            is_passing = error.status == 429 or (error.status or 0) >= 500
-            kind = StatusUnavailableError if is_passing else StatusRefusedError
-            raise kind(f"{type(error).__name__}: {error}") from error
+            told = _told(error)
+            is_passing = error.status == 429 or ((error.status or 0) >= 500 and _UNFIT not in told)
+            raise (StatusUnavailableError if is_passing else StatusRefusedError)(told) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StatusUnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+def _told(error: client.ApiException) -> str:
+    """The API server's own sentence, if it is one that answers."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return f"{error.status} {error.reason}"
 
 
 def _applicable(report: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""ProgressReporter: progress.json on the volume and, on a cluster, status.trainer. Never fails the run.
+"""ProgressReporter: progress.json on the volume and, on a cluster, status.trainer.
 
 From its first report on it reports to the cluster again and again, until the last: by its silence the operator knows a
 process that hangs. It does so in the event loop, which a step that computes in a thread or elsewhere does not hold up.
+What the API server refuses is reported without all that may be refused for what it says. If it takes not even that, a
+run does not begin, for it would be taken for one that hangs; one under way goes on, and its log says so.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sweyard_api.training_run import MAX_SENTENCE_CHARACTERS, TrainerStatus
+from sweyard_trainer.errors import ReportRefusedError
 
 logger = logging.getLogger(__name__)
 
@@ -20,9 +23,11 @@ FILE_INTERVAL_SECONDS = 0.5
 STATUS_INTERVAL_SECONDS = 10.0
 REPORT_EVERY_SECONDS = 30
 """Without news."""
-LAST_SECONDS = 90.0
-"""For the last report, which no later one makes good."""
-LAST_RETRY_SECONDS = 3.0
+PATIENCE_SECONDS = 90.0
+"""For the last report, which no later one makes good, and for rights that are not known yet at the first."""
+RETRY_SECONDS = 3.0
+_SIGN_OF_LIFE = frozenset({"attempt", "step", "total_steps", "updated_at", "report_every_seconds"})
+"""What is left of a report that was refused: no text that may be too long, no figure that may be none."""
 
 
 class StatusSink(Protocol):
@@ -66,11 +71,14 @@ class ProgressReporter:
         return self._report
 
     def update(self, **fields: Any) -> None:
-        """Change fields of the report. The percentage never goes back within a process; what is said is cut short."""
+        """Change fields of the report. The percentage never goes back within a process; what is said is cut short, and
+        a figure that is no number left out."""
         if "progress_percentage" in fields:
             fields["progress_percentage"] = max(fields["progress_percentage"], self._report.progress_percentage)
         if "message" in fields:
             fields["message"] = fields["message"][:MAX_SENTENCE_CHARACTERS]
+        if "metrics" in fields:
+            fields["metrics"] = {name: value for name, value in fields["metrics"].items() if math.isfinite(value)}
         self._report = TrainerStatus.model_validate(
             {**self._report.model_dump(), **fields, "updated_at": self._stamp()}
         )
@@ -81,6 +89,17 @@ class ProgressReporter:
         self._publishing = self._publishing or asyncio.create_task(self._publish_later())
         self._renewing = self._renewing or asyncio.create_task(self._renew())
 
+    async def begin(self) -> None:
+        """Write the first report; a server that is away is not waited for. Raises ReportRefusedError."""
+        give_up_at = self._monotonic() + PATIENCE_SECONDS
+        while isinstance(error := await self._publish(), StatusRefusedError):
+            if self._monotonic() >= give_up_at:
+                raise ReportRefusedError(
+                    f"the API server refuses what the trainer reports, so that it would be taken for one that hangs: "
+                    f"{error}; give its account that right, or change the policy"
+                ) from error
+            await self._sleep(RETRY_SECONDS)
+
     async def flush(self) -> None:
         """Write the last report everywhere; a server that is away is waited for."""
         self._write_file()
@@ -88,9 +107,11 @@ class ProgressReporter:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        give_up_at = self._monotonic() + LAST_SECONDS
-        while not await self._publish() and self._monotonic() < give_up_at:
-            await self._sleep(LAST_RETRY_SECONDS)
+        give_up_at = self._monotonic() + PATIENCE_SECONDS
+        while (error := await self._publish()) is not None and self._monotonic() < give_up_at:
+            if isinstance(error, StatusRefusedError):
+                return
+            await self._sleep(RETRY_SECONDS)
 
     async def _renew(self) -> None:
         while True:
@@ -110,18 +131,25 @@ class ProgressReporter:
         self._publishing = None
         await self._publish()
 
-    async def _publish(self) -> bool:
-        """Whether there is nothing to try again."""
+    async def _publish(self) -> "StatusUnavailableError | None":
+        """Why the report was not taken, if it was not."""
         if self._sink is None:
-            return True
+            return None
         self._status_written_at = self._monotonic()
-        report = self._report.model_dump(by_alias=True, exclude_none=True)
         try:
-            await asyncio.to_thread(self._sink.publish, report)
+            try:
+                await asyncio.to_thread(self._sink.publish, self._report.model_dump(by_alias=True, exclude_none=True))
+            except StatusRefusedError as error:
+                logger.warning("the report is refused, a sign of life is written instead: %s", error)
+                await asyncio.to_thread(self._sink.publish, self._sign_of_life(error))
         except StatusUnavailableError as error:
             logger.warning("the run's status could not be written, the run goes on: %s", error)
-            return isinstance(error, StatusRefusedError)
-        return True
+            return error
+        return None
+
+    def _sign_of_life(self, refused: "StatusRefusedError") -> dict[str, Any]:
+        told = {"message": f"what the trainer reports is refused: {refused}"[:MAX_SENTENCE_CHARACTERS]}
+        return {**self._report.model_dump(by_alias=True, exclude_none=True, include=set(_SIGN_OF_LIFE)), **told}
 
     def _stamp(self) -> str:
         return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -132,4 +160,4 @@ class StatusUnavailableError(OSError):
 
 
 class StatusRefusedError(StatusUnavailableError):
-    """It does not take it, and will not: the run is gone, or is not this process's to tell of."""
+    """It does not take it, and will not: for what it says, or as the run is gone or not this process's to tell of."""

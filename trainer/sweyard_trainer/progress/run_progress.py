@@ -108,6 +108,10 @@ class RunProgress:
         """Time spent by phase, over all lives."""
         return {name: phase.seconds for name, phase in self._phases.items()}
 
+    async def begin(self) -> None:
+        """See ProgressReporter.begin."""
+        await self._reporter.begin()
+
     async def flush(self) -> None:
         """See ProgressReporter.flush."""
         await self._reporter.flush()
