@@ -1,5 +1,7 @@
 """What the trainer says of itself, as a real API server takes it."""
 
+import asyncio
+import itertools
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from kubernetes import client, config
 from sweyard_api.constants import API_VERSION
 from sweyard_api.training_run import TrainerStatus
 from sweyard_cluster.testing import TestCluster
+from sweyard_trainer.errors import ReportRefusedError
 from sweyard_trainer.progress.cluster_status import ClusterStatus
 from sweyard_trainer.progress.reporter import ProgressReporter, StatusRefusedError
 
@@ -68,6 +71,20 @@ def test_what_an_older_api_does_not_know_is_refused_and_not_waited_for(
 ) -> None:
     with pytest.raises(StatusRefusedError, match=r"status\.trainer"):
         sink.publish({"attempt": 1, **unfit})
+
+
+async def test_one_that_may_not_report_at_all_is_told_so_by_the_api_server(
+    kinds: TestCluster, run: str, tmp_path: Path
+) -> None:
+    nobody = config.new_client_from_config(str(kinds.kubeconfig))
+    nobody.set_default_header("Impersonate-User", "system:serviceaccount:default:nobody")
+    sink = ClusterStatus(client.CustomObjectsApi(nobody), "default", run.rpartition("/")[2], "")
+    times = itertools.count(step=50.0)
+    reporter = ProgressReporter(
+        tmp_path, TrainerStatus(), sink=sink, monotonic=lambda: next(times), sleep=lambda _: asyncio.sleep(0)
+    )
+    with pytest.raises(ReportRefusedError, match='User "system:serviceaccount:default:nobody" cannot patch resource'):
+        await reporter.begin()
 
 
 def report(**fields: Any) -> dict[str, Any]:
