@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
-from tests.chart.conftest import CHART, RELEASE, REPOSITORY
+from tests.chart.conftest import CHART, RELEASE, REPOSITORY, HelmError
 
 from sweyard_cluster.testing import TestCluster
 
@@ -43,9 +43,15 @@ def test_from_install_to_uninstall(own_api_server: TestCluster, helm: Callable[.
     older["spec"]["versions"][0]["additionalPrinterColumns"] = []
     kubectl("patch", "crd", CRDS[0], "--type=merge", "-p", json.dumps(older))
     assert columns(server) == []
+    with pytest.raises(HelmError, match=r'conflict with "kubectl-patch" .*: \.spec\.versions'):
+        release("upgrade", *RELEASE, "--set", "images.tag=v2")
     release("upgrade", *RELEASE, "--set", "images.tag=v2", "--force-conflicts")
     assert "Step" in columns(server)
     assert operator_image(server).endswith("/sweyard-operator:v2")
+
+    kubectl(*WHERE, "scale", "deployment/sweyard-operator", "--replicas=0")
+    release("upgrade", *RELEASE, "--set", "images.tag=v2")
+    assert kubectl(*WHERE, "get", "deployment", "-o", "jsonpath={.items[*].spec.replicas}") == "1"
 
     release("rollback", "sweyard", "1", *WHERE)
     assert operator_image(server).endswith("/sweyard-operator:v1")
