@@ -76,6 +76,8 @@ def outcome(world: RunWorld) -> dict[str, Any]:
 @given(st.lists(st.tuples(ACTIONS | st.just("report"), lies), max_size=25))
 @example([("start", {}), ("report", {"phase": "finished", "attempt": 1, "step": HUGE}), ("fail", {}), ("start", {})])
 @example([("start", {}), ("report", {"phase": "finished", "progressPercentage": 100}), ("settle", {}), ("fail", {})])
+@example([("start", {}), ("report", {"engines": HUGE}), ("settle", {})])
+@example([("start", {}), ("report", {"attempt": 7}), ("wait long", {}), ("wait long", {}), ("settle", {})])
 def test_what_it_claims_ends_nothing_starts_nothing_and_spends_nothing(story: list[tuple[str, dict[str, Any]]]) -> None:
     honest, lying = twin(), twin()
     for number, (action, lie) in enumerate(story):
