@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from tests.e2e.host import Host
 from tests.e2e.nodes import Nodes
-from tests.e2e.obstructions import NO_SEATS, admission_denial, flow_without_seats, small_volume
+from tests.e2e.obstructions import NO_SEATS, flow_without_seats, small_volume
 
 from sweyard_api.constants import ANNOTATION_HOLDER, API_VERSION, LABEL_CACHE
 from sweyard_cli.cluster.connection import connect
@@ -235,9 +235,9 @@ class Installation:
         self._cluster.wait_for("/api/v1/nodes", is_so, seconds=300.0)
 
     @contextlib.contextmanager
-    def denying_pods(self, namespace: str, component: str) -> Iterator[None]:
-        """An admission policy refuses new pods of a component."""
-        self._apply(*admission_denial(namespace, component))
+    def denying(self, namespace: str, policy: list[dict[str, Any]]) -> Iterator[None]:
+        """An admission policy, such as `pod_denial`, refuses something."""
+        self._apply(*policy)
         try:
             yield
         finally:

@@ -5,18 +5,30 @@ from typing import Any
 NO_SEATS = "no-seats"
 
 
-def admission_denial(namespace: str, component: str) -> list[dict[str, Any]]:
-    """A policy that refuses new pods of a component, and its binding to one namespace."""
-    name, group = f"deny-{namespace}", "admissionregistration.k8s.io/v1"
+def pod_denial(namespace: str, component: str) -> list[dict[str, Any]]:
+    """A policy that refuses new pods of a component."""
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    label = f"object.metadata.?labels['sweyard.dev/component'].orValue('') != '{component}'"
+    other = f"object.metadata.?labels['sweyard.dev/component'].orValue('') != '{component}'"
+    return _denial(namespace, pods, other, f"no {component} today")
+
+
+def report_denial(namespace: str) -> list[dict[str, Any]]:
+    """A policy that refuses what trainers report."""
+    statuses = {"apiGroups": ["sweyard.dev"], "apiVersions": ["*"], "operations": ["UPDATE"]}
+    other = "!request.userInfo.username.endsWith('-trainer')"
+    return _denial(namespace, {**statuses, "resources": ["trainingruns/status"]}, other, "no reports today")
+
+
+def _denial(namespace: str, what: dict[str, Any], unless: str, message: str) -> list[dict[str, Any]]:
+    """A policy, and its binding to one namespace."""
+    name, group = f"deny-{namespace}", "admissionregistration.k8s.io/v1"
     policy = {
         "apiVersion": group,
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": name},
         "spec": {
-            "matchConstraints": {"resourceRules": [pods]},
-            "validations": [{"expression": label, "message": f"no {component} today"}],
+            "matchConstraints": {"resourceRules": [what]},
+            "validations": [{"expression": unless, "message": message}],
         },
     }
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.clocks import LIBRARY, build_clock, wrong_clock
 from tests.e2e.host import NoVictimError
 from tests.e2e.installation import Installation
+from tests.e2e.obstructions import pod_denial, report_denial
 from tests.e2e.test_run_on_cluster import SPEC, until_gone
 
 from sweyard_operator.build.sandbox_pod import KEEP_ALIVE
@@ -158,9 +159,15 @@ def forbid_pods(installation: Installation, namespace: str) -> None:
 
 def deny_trainers(installation: Installation, namespace: str) -> None:
     """An admission policy that refuses the next attempt's pods for a while."""
-    with installation.denying_pods(namespace, "trainer"):
+    with installation.denying(namespace, pod_denial(namespace, "trainer")):
         installation.kill(namespace, "trainer", TRAINER)
         installation.wait_for_reason(namespace, "TrainerReady", {"FailedCreate"}, deadline_seconds=120)
+
+
+def deny_reports(installation: Installation, namespace: str) -> None:
+    """An admission policy that refuses what the trainer reports, for good."""
+    with installation.denying(namespace, report_denial(namespace)):
+        installation.wait_for_end(namespace, deadline_seconds=DEADLINE_SECONDS)
 
 
 def miss_secret(installation: Installation, namespace: str) -> None:
@@ -266,6 +273,12 @@ FAULTS = {
     "trainer out of memory": Fault(exhaust_trainer, max_restarts=1, failure="OOMKilled"),
     "sandbox out of memory": Fault(once_there_is_one(while_it_trains(exhaust_held_sandbox)), strikes_at_once=True),
     "admission": Fault(deny_trainers, max_restarts=1),
+    "reports refused": Fault(
+        deny_reports,
+        max_restarts=1,
+        spec={"steps": 1_000, "restart": {"backoffSeconds": 1, "stallDeadlineSeconds": 120}},
+        ends_with="no reports today; give its account that right",
+    ),
     "node NotReady": Fault(silence_node, max_restarts=1),
     "API server throttles": Fault(throttle, max_restarts=1),
     "etcd silent": Fault(silence_etcd, max_restarts=1),
