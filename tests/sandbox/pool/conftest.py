@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -33,6 +33,8 @@ class LyingApi:
         self.watchers: list[asyncio.Queue[dict[str, Any] | None]] = []
         self.num_lists = 0
         self.url = ""
+        self.serve_exec: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
+        """Opens streams to sandboxes."""
         self.user: dict[str, Any] = {"username": "admin"}
         """Who asks, to the API server."""
         self._version = 0
@@ -101,6 +103,8 @@ class LyingApi:
         for lie in self.lies:
             if (answer := lie(request)) is not None:
                 return answer
+        if request.path.endswith("/exec") and self.serve_exec is not None:
+            return await self.serve_exec(request)
         if request.path.endswith("/selfsubjectreviews"):
             return web.json_response({"status": {"userInfo": self.user}}, status=201)
         if request.query.get("watch"):

@@ -2,14 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.sandbox.pool_client import connect, status
+from tests.sandbox.runtimes.exec_server import ExecServer
 
 from sweyard_operator.testing.virtual_time import run_in_virtual_time
 from sweyard_sandbox.errors import FailureReason, InfrastructureError
@@ -17,6 +19,13 @@ from sweyard_sandbox.pool.api import ApiClient
 from sweyard_sandbox.pool.credentials import Credentials, TokenSource
 from sweyard_sandbox.pool.lease import HolderLease
 from sweyard_sandbox.pool.pool import Pool
+
+
+@pytest.fixture
+async def shells(tmp_path: Path) -> AsyncIterator[ExecServer]:
+    made = ExecServer(tmp_path / "spool")
+    yield made
+    await made.close()
 
 
 async def test_the_lease_exists_before_the_first_claim_and_not_after_the_end(
@@ -38,6 +47,22 @@ async def test_a_holder_that_cannot_renew_stops_itself(api: Any, credentials: Cr
         assert caught.value.reason is FailureReason.LEASE_LOST
         with pytest.raises(InfrastructureError):
             await pool.acquire_pod("i:1", deadline_seconds=5)
+        api.lies.clear()
+
+
+async def test_commands_end_in_sandboxes_of_a_holder_that_cannot_renew(
+    api: Any, credentials: Credentials, shells: ExecServer
+) -> None:
+    """The operator is about to take them."""
+    api.serve_exec = shells.serve_exec
+    api.add_pod("p-0")
+    async with await connect(credentials, lease_seconds=2) as pool:
+        sandbox = await pool.acquire("i:1", deadline_seconds=60)
+        running = asyncio.create_task(sandbox.run("sleep 500", timeout_seconds=500))
+        api.lies.append(lambda request: status(500) if "/leases/" in request.path else None)
+        with pytest.raises(InfrastructureError) as caught:
+            await asyncio.wait_for(running, 60)
+        assert caught.value.reason is FailureReason.LEASE_LOST
         api.lies.clear()
 
 

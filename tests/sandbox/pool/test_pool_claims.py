@@ -179,7 +179,10 @@ async def test_a_dropped_watch_goes_on_where_it_was(api: Any, credentials: Crede
 
 @pytest.mark.parametrize("how", ["status", "event"])
 async def test_a_watch_that_is_too_old_starts_over_with_a_list(api: Any, credentials: Credentials, how: str) -> None:
+    """Which takes nothing away from who holds it."""
+    api.add_pod("held")
     async with await connect(credentials) as pool:
+        await pool.acquire_pod("i:1", deadline_seconds=10)
         await eventually(lambda: api.watchers)
         api.add_pod("p-0", tell=False)
         if how == "event":
@@ -191,6 +194,7 @@ async def test_a_watch_that_is_too_old_starts_over_with_a_list(api: Any, credent
             api.lies.append(lambda request: status(410) if request.query.get("watch") and gone and gone.pop() else None)
             api.drop_watches()
         assert (await pool.acquire_pod("i:1", deadline_seconds=10)).name == "p-0"
+        assert api.holders() == {"held": "me", "p-0": "me"}
     assert api.num_lists == 2
 
 

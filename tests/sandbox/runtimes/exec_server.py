@@ -36,7 +36,7 @@ class ExecServer:
 
     def build(self) -> web.Application:
         app = web.Application()
-        app.router.add_get("/api/v1/namespaces/ns/pods/pod/exec", self._exec)
+        app.router.add_get("/api/v1/namespaces/ns/pods/pod/exec", self.serve_exec)
         app.router.add_get("/api/v1/namespaces/ns/pods/pod", self._get_pod)
         return app
 
@@ -57,7 +57,8 @@ class ExecServer:
             return web.json_response({"reason": "NotFound"}, status=404)
         return web.json_response({"metadata": {"name": "pod", "uid": UID}, "status": self.pod_status})
 
-    async def _exec(self, request: web.Request) -> web.StreamResponse:
+    async def serve_exec(self, request: web.Request) -> web.StreamResponse:
+        """A stream to the pod."""
         if self.refusals:
             return web.Response(status=self.refusals.pop(0))
         stream = web.WebSocketResponse(protocols=(PROTOCOL,), autoping=False)
