@@ -11,7 +11,7 @@ from benchmarks.pods import POOL
 
 from sweyard_api.constants import LABEL_POOL
 from sweyard_sandbox.pool.api import JSON_PATCH
-from sweyard_sandbox.pool.claiming import build_claim_patch
+from sweyard_sandbox.pool.claim_patch import build_claim_patch
 from sweyard_sandbox.pool.credentials import find_credentials
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
 

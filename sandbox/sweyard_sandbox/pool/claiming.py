@@ -1,5 +1,4 @@
-"""Claims: takes free pods by one JSON patch each. The API server is the lock: the patch tests the pod's UID and that
-its holder is empty, so of two holders one gets the pod and the other an error.
+"""Claims: takes free pods by one JSON patch each (`claim_patch`), of which the API server lets one succeed.
 
 No claim leaks: a pod that the watch shows as ours and that nobody here knows of (a patch that took effect after its
 answer was given up, or that an earlier process of the same name made) is given back.
@@ -12,8 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
-from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER, ANNOTATION_RELEASE
+from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_RELEASE
 from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError, UnreachableError
+from sweyard_sandbox.pool.claim_patch import annotation_path, build_claim_patch
 from sweyard_sandbox.pool.claim_queue import ClaimQueue
 from sweyard_sandbox.pool.demand import Demand
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
@@ -28,24 +28,6 @@ _ASK_AFTER_SECONDS = 0.1
 """Between an answer that got lost and the question how it went: a server in trouble is not hurried."""
 _RELEASE_TRIES = 10
 """After these a caller no longer waits for its release; it goes on behind."""
-
-
-def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, Any]]:
-    """The claim itself.
-
-    It also clears the record of who set which field, for good, as the API server lets every writer do. Nobody applies
-    to sandboxes, and keeping that record is a third of what a claim costs the API server, and half of a pod's bytes in
-    every later event.
-    """
-    holder_path, claimed_at_path = (_annotation_path(name) for name in (ANNOTATION_HOLDER, ANNOTATION_CLAIMED_AT))
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "test", "path": holder_path, "value": ""},
-        {"op": "replace", "path": holder_path, "value": holder},
-        {"op": "add", "path": claimed_at_path, "value": now.strftime("%Y-%m-%dT%H:%M:%SZ")},
-        # Not `replace`, which fails where it was cleared before.
-        {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
-    ]
 
 
 class Claims:
@@ -125,8 +107,8 @@ class Claims:
         """Which container was used, said before it ends: an end that nobody announced is a failure."""
         patch = [
             {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-            {"op": "test", "path": _annotation_path(ANNOTATION_HOLDER), "value": self._holder},
-            {"op": "add", "path": _annotation_path(ANNOTATION_RELEASE), "value": pod.container_id},
+            {"op": "test", "path": annotation_path(ANNOTATION_HOLDER), "value": self._holder},
+            {"op": "add", "path": annotation_path(ANNOTATION_RELEASE), "value": pod.container_id},
         ]
         try:
             await self._api.request("PATCH", f"{self._path}/{pod.name}", body=patch, content_type=JSON_PATCH)
@@ -257,7 +239,3 @@ class Claims:
                 await asyncio.sleep(_RETRY_SECONDS)
         except ApiError:
             self._known.pop(pod.uid, None)  # tried again when the watch next shows it
-
-
-def _annotation_path(name: str) -> str:
-    return "/metadata/annotations/" + name.replace("~", "~0").replace("/", "~1")

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from sweyard_sandbox.tasks.build import build_task, write_dataset
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
@@ -25,6 +24,7 @@ from sweyard_sandbox.tasks.source import Source
 from sweyard_sandbox.tasks.suite import Suite, discover
 from sweyard_sandbox.tasks.task import Task
 from sweyard_sandbox.tasks.undisturbed import undisturbed
+from sweyard_sandbox.tasks.verdict_journal import VerdictJournal
 from sweyard_sandbox.tasks.verify import UNNOTICED, Verdict, Work, prepare_worker, verify
 
 HELDOUT_PERCENT = 25
@@ -119,7 +119,7 @@ def _tasks_of(
     mutations = candidates(source.root, suite, options)
     split_of = split_functions(mutations, options.seed, tuple(quotas))
     out.mkdir(parents=True, exist_ok=True)  # not before there is something to keep
-    journal = Journal(out / "verified.jsonl", f"{source.name}=={source.version} {suite.runner}")
+    journal = VerdictJournal(out / "verified.jsonl", f"{source.name}=={source.version} {suite.runner}")
     counts: Counter[str] = Counter()
     per_function: Counter[str] = Counter()
     shown: set[str] = set()
@@ -184,49 +184,12 @@ def split_functions(mutations: list[Mutation], seed: int, splits: tuple[str, ...
     return chosen
 
 
-class Journal:
-    """Verdicts on disk, so that an interrupted making goes on where it was."""
-
-    def __init__(self, path: Path, package: str) -> None:
-        self.path = path
-        self.package = package
-        text = path.read_bytes() if path.exists() else b""
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            path.write_bytes(whole)  # the last line was cut off by an interruption
-        entries = [entry for line in whole.splitlines() if (entry := _entry(line))]
-        self.verdicts = {entry["key"]: entry["verdict"] for entry in entries if entry["package"] == package}
-
-    def get(self, mutation: Mutation) -> Verdict | None:
-        """What was found before."""
-        known = self.verdicts.get(mutation.key)
-        if known is None:
-            return None
-        failures = tuple((test, message) for test, message in known["failures"])
-        return Verdict(known["rejected"], failures, tuple(known["pass_to_pass"]))
-
-    def put(self, mutation: Mutation, verdict: Verdict) -> None:
-        """Keep it."""
-        entry = {"package": self.package, "key": mutation.key, "verdict": verdict.as_dict()}
-        with self.path.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    """None for a line that a power failure left unwritten: what it told is verified again."""
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and entry.keys() >= {"package", "key", "verdict"} else None
-
-
 def _verified(
     source: Source,
     suite: Suite,
     mutations: list[Mutation],
     jobs: int,
-    journal: Journal,
+    journal: VerdictJournal,
     wanted: Callable[[Mutation], bool],
 ) -> Iterator[tuple[Mutation, Verdict]]:
     """Verdicts in the order of `mutations`, a few ahead in parallel; what is no longer wanted is not run."""
@@ -256,7 +219,9 @@ def _verified(
             pool.shutdown(cancel_futures=True)
 
 
-def _settled(mutation: Mutation, verdict: "Verdict | Future[Verdict]", journal: Journal) -> tuple[Mutation, Verdict]:
+def _settled(
+    mutation: Mutation, verdict: "Verdict | Future[Verdict]", journal: VerdictJournal
+) -> tuple[Mutation, Verdict]:
     if isinstance(verdict, Future):
         verdict = verdict.result()
         journal.put(mutation, verdict)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.sandbox.tasks.small_package import unittest_suite, write_repository
 
-from sweyard_sandbox.tasks.make import Journal
 from sweyard_sandbox.tasks.mutation.find import Mutation, find_mutations
 from sweyard_sandbox.tasks.source import SourceError, copy_repository, fetch_package
 from sweyard_sandbox.tasks.suite import discover, measure
+from sweyard_sandbox.tasks.verdict_journal import VerdictJournal
 from sweyard_sandbox.tasks.verify import Verdict, Work, prepare_worker, verify
 
 
@@ -212,9 +212,9 @@ def test_a_line_of_the_journal_that_was_never_written_costs_its_verdict_alone(tm
     root = write_repository(tmp_path / "gauge", "gauge", "")
     one, other = mutation_to(root, "clamp", "<"), mutation_to(root, "first", "is")
     path = tmp_path / "verified.jsonl"
-    Journal(path, "gauge").put(one, Verdict("hangs"))
+    VerdictJournal(path, "gauge").put(one, Verdict("hangs"))
     with path.open("ab") as file:
         file.write(bytes(40) + b'\n[1]\n{"a": 1}\n\xff\n')
-    Journal(path, "gauge").put(other, Verdict("survives"))
-    journal = Journal(path, "gauge")
+    VerdictJournal(path, "gauge").put(other, Verdict("survives"))
+    journal = VerdictJournal(path, "gauge")
     assert (journal.get(one), journal.get(other)) == (Verdict("hangs"), Verdict("survives"))

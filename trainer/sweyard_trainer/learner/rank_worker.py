@@ -11,10 +11,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
-from transformers.utils.logging import disable_progress_bar
 
 from sweyard_api.infrastructure import Lora
 from sweyard_api.training_run import TrainingRunSpec
@@ -22,17 +19,15 @@ from sweyard_trainer.checkpoint.damage import typed_damage
 from sweyard_trainer.checkpoint.save import CheckpointSave
 from sweyard_trainer.checkpoint.store import CheckpointStore
 from sweyard_trainer.checkpoint.tensors import read_tensors, stage
-from sweyard_trainer.errors import TrainingDivergedError
-from sweyard_trainer.learner.attention import NAME, register_packed_attention
 from sweyard_trainer.learner.lost_ranks import typed_rank_loss
 from sweyard_trainer.learner.objective import Figures, policy_gradient_loss, supervised_loss
+from sweyard_trainer.learner.optimizer import clipped_step, make_optimizer
 from sweyard_trainer.learner.policy import Policy
-from sweyard_trainer.learner.routing import RoutingReplay
+from sweyard_trainer.learner.policy_loading import compute_dtype, load_policy
 from sweyard_trainer.learner.sequence_parallel import make_sequence_group
 from sweyard_trainer.learner.sequences import TrainingSequence, pack
-from sweyard_trainer.learner.sharding import ShardingOptions, decoder_layers, distribute_weights, gather_weights, shard
-from sweyard_trainer.model.load import empty_model, full_state
-from sweyard_trainer.model.lora import add_adapters, fold_adapters, save_adapter
+from sweyard_trainer.learner.sharding import gather_weights
+from sweyard_trainer.model.lora import fold_adapters, save_adapter
 from sweyard_trainer.model.save import save_model
 from sweyard_trainer.trajectory import Trajectory
 
@@ -81,16 +76,7 @@ class RankWorker:
 
     def begin_phase(self) -> None:
         """A fresh optimizer."""
-        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-        decayed = [parameter for parameter in trained if parameter.ndim >= 2]
-        others = [parameter for parameter in trained if parameter.ndim < 2]
-        settings = self._spec.optimizer
-        self._optimizer = AdamW(
-            [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}],
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.epsilon,
-            fused=True,
-        )
+        self._optimizer = make_optimizer(self._model.parameters(), self._spec.optimizer)
 
     def logprobs(self, microbatches: Microbatches, of_reference: bool) -> list[list[NDArray[np.float32]]]:
         """Of the trained tokens of each sequence, as the present (or the reference) policy sees them."""
@@ -140,7 +126,7 @@ class RankWorker:
         if self._rank == 0:
             lora = self._spec.trainer.lora
             state = fold_adapters(state, lora) if lora else state
-            save_model(self._model.model, state, _dtype(self._spec), self._storage / "model", directory)
+            save_model(self._model.model, state, compute_dtype(self._spec), self._storage / "model", directory)
 
     def write_adapter(self, directory: Path, base: str | None = None) -> None:
         """The adapters alone, as peft and vLLM take them, for the model `base`, default the run's; rank 0 writes."""
@@ -154,14 +140,14 @@ class RankWorker:
         """Join the engines' workers for NCCL transfers of the weights."""
         from sweyard_trainer.weight_sync.senders import PolicySource, open_transfer  # needs vLLM
 
-        source = PolicySource(self._model, _dtype(self._spec), self._device)
+        source = PolicySource(self._model, compute_dtype(self._spec), self._device)
         self._transfer = open_transfer(source, self._rank, engine_urls, workers_per_engine, master_host)
 
     def open_handover(self, engine_urls: Sequence[str]) -> None:
         """Prepare to hand weights over to engines on these GPUs."""
         from sweyard_trainer.weight_sync.senders import PolicySource, open_handover  # needs vLLM
 
-        source = PolicySource(self._model, _dtype(self._spec), self._device)
+        source = PolicySource(self._model, compute_dtype(self._spec), self._device)
         self._transfer = open_handover(source, self._rank, engine_urls)
 
     def send_weights(self) -> None:
@@ -222,37 +208,20 @@ class RankWorker:
         return self._policy
 
     def _load(self, directory: Path, lora: Lora | None) -> Policy:
-        register_packed_attention()
-        disable_progress_bar()
-        model = empty_model(directory, NAME)
-        if lora is not None:
-            add_adapters(model, lora)
-        if self._spec.trainer.gradient_checkpointing:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        replay = RoutingReplay(model, list(decoder_layers(model))) if self._spec.trainer.replay_routing else None
-        policy = Policy(model, self._sequence_group, replay).train()
-        shard(
-            policy,
-            init_device_mesh(self._device.type, (self._size,)),
-            ShardingOptions(_dtype(self._spec), self._spec.trainer.cpu_offload, self._spec.trainer.compile),
+        return load_policy(
+            directory,
+            self._spec,
+            lora,
+            rank=self._rank,
+            size=self._size,
+            device=self._device,
+            sequence_group=self._sequence_group,
         )
-        base = lora.base if lora else "full"
-        state = full_state(directory, model, self._spec.seed, base) if self._rank == 0 else None
-        distribute_weights(policy, state, self._device, host=self._spec.trainer.cpu_offload)
-        return policy
 
     def _step(self, figures: Figures, learning_rate: float) -> Figures:
         assert self._optimizer is not None, "begin_phase first"
-        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._spec.optimizer.max_grad_norm)
-        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
-        if not torch.isfinite(norm):
-            self._optimizer.zero_grad()
-            raise TrainingDivergedError(f"the gradient's norm is {norm.item()}; lower optimizer.learningRate")
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        figures.maxima["grad_norm"] = norm.item()
+        most = self._spec.optimizer.max_grad_norm
+        figures.maxima["grad_norm"] = clipped_step(self._optimizer, self._model, learning_rate, max_grad_norm=most)
         return figures
 
 
@@ -266,10 +235,6 @@ def _by_sequence(values: Tensor, sequences: Sequence[TrainingSequence]) -> list[
     """[..., N] values of the trained tokens, in parts."""
     ends = np.cumsum([sequence.num_trained for sequence in sequences], dtype=np.int64)
     return np.split(values.cpu().numpy(), ends[:-1], axis=-1) if sequences else []
-
-
-def _dtype(spec: TrainingRunSpec) -> torch.dtype:
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[spec.trainer.dtype]
 
 
 def _device(spec: TrainingRunSpec) -> torch.device:
