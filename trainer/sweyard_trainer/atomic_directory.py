@@ -5,6 +5,7 @@ COMPLETE; one that lacks the file is rubbish, whoever left it. Removal takes COM
 """
 
 import errno
+import fcntl
 import glob
 import os
 import shutil
@@ -40,13 +41,16 @@ def atomic_directory(target: Path) -> Iterator[Path]:
 def new_directory(target: Path) -> Iterator[Path]:
     """As `atomic_directory`, for a directory of the user's: it replaces nothing, and COMPLETE is not left in it.
 
-    Raises FileExistsError, StorageFullError.
+    What a writer of it left that was killed goes. Raises FileExistsError, StorageFullError.
     """
     if target.exists():
         raise FileExistsError(errno.EEXIST, "is there already, and nothing is overwritten", str(target))
     partial = _partial(target)
     with typed_storage_errors(target):
+        _remove_orphans(target)
         partial.mkdir(parents=True)
+        held = os.open(partial, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
         try:
             yield partial
             for path in sorted(partial.rglob("*")):
@@ -55,6 +59,24 @@ def new_directory(target: Path) -> Iterator[Path]:
             _fsync(target.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+            os.close(held)
+
+
+def _remove_orphans(target: Path) -> None:
+    """What writers by `new_directory` left that were killed: nobody holds it."""
+    for partial in _partials(target):
+        descriptor = os.open(partial, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(partial)
+        except BlockingIOError:
+            continue  # it is being written
+        finally:
+            os.close(descriptor)
+
+
+def _partials(target: Path) -> Iterator[Path]:
+    return target.parent.glob(f"{glob.escape(target.name)}.*{PARTIAL_SUFFIX}")
 
 
 def _partial(target: Path) -> Path:
@@ -93,7 +115,7 @@ def remove_directory(directory: Path) -> None:
 
 def remove_abandoned(target: Path) -> None:
     """What writers of `target` left when they were killed; for a target of which there is one writer at a time."""
-    for partial in target.parent.glob(f"{glob.escape(target.name)}.*{PARTIAL_SUFFIX}"):
+    for partial in _partials(target):
         shutil.rmtree(partial, ignore_errors=True)
 
 
