@@ -41,6 +41,7 @@ class Place:
 def lender_pod(place: Place, name: str) -> dict[str, Any]:
     """It reads the claim, as whoever wrote it, and can do nothing else. It goes with the run at the latest."""
     owner = {"apiVersion": API_VERSION, "kind": "TrainingRun", "name": place.run, "uid": place.uid}
+    # Of the mount alone: a claim that is read-only is attached as that, which a disk that is written cannot be.
     mount = {"name": "storage", "mountPath": STORAGE_MOUNT_PATH, "readOnly": True}
     spec: dict[str, Any] = {
         **place.pod,
@@ -59,7 +60,7 @@ def lender_pod(place: Place, name: str) -> dict[str, Any]:
                 "volumeMounts": [{**mount, "subPath": place.sub_path} if place.sub_path else mount],
             }
         ],
-        "volumes": [{"name": "storage", "persistentVolumeClaim": {"claimName": place.claim, "readOnly": True}}],
+        "volumes": [{"name": "storage", "persistentVolumeClaim": {"claimName": place.claim}}],
     }
     if place.node:
         spec["affinity"] = _on(place.node)

@@ -1,7 +1,8 @@
-"""Files as they come over a stream, one behind the other: of each a line with its size, then its bytes.
+"""Files as they come over a stream, one behind the other: of each a line with its size, its bytes, and a last line.
 
 Names are not in the stream: files come in the order in which they were asked for. So there is no archive whose members
-could be links or devices, or lead elsewhere.
+could be links or devices, or lead elsewhere. The last line tells bytes that are a file's from what was said in their
+place, where one could not be read to its end.
 """
 
 import os
@@ -13,10 +14,10 @@ from sweyard_cli.errors import UserError
 from sweyard_cli.fetch.listing import Entry
 
 READ = """cd "$0" && head -c "$1" | while IFS= read -r name; do
-  { stat -L -c %s /proc/self/fd/3 && head -c "$(stat -L -c %s /proc/self/fd/3)" <&3; } 3<"./$name" || echo gone
+  { size=$(stat -L -c %s /proc/self/fd/3) && echo "$size" && head -c "$size" <&3 && echo end; } 3<"./$name" || echo gone
 done"""
 """For sh; its arguments are a directory and how many bytes of names follow as its input, one a line."""
-_GONE = b"gone"
+_GONE, _END = b"gone", b"end"
 _MOST_SIZE_CHARACTERS = 20
 _GROWTH_BYTES = 64 << 20
 """That a file may have grown since it was listed, of a run that goes on."""
@@ -73,16 +74,18 @@ def receive(
             raise UserError(
                 f"{entry.name} is {line.decode(errors='replace')[:20]} bytes long, and not {entry.num_bytes}"
             )
-        _write(directory / entry.name, incoming.pieces(int(line)), entry, told)
+        _write(directory / entry.name, incoming, int(line), entry, told)
     return gone
 
 
-def _write(path: Path, pieces: Iterator[bytes], entry: Entry, told: Callable[[int], None]) -> None:
+def _write(path: Path, incoming: Incoming, num_bytes: int, entry: Entry, told: Callable[[int], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     coming = path.with_name(f"{path.name}.coming")
     with writes_to(path), coming.open("wb") as file:
-        for piece in pieces:
+        for piece in incoming.pieces(num_bytes):
             file.write(piece)
             told(len(piece))
+    if incoming.line() != _END:
+        raise UserError(f"{entry.name} could not be read to its end: run the same command again", exit_code=1)
     os.utime(coming, (entry.modified_at, entry.modified_at))
     coming.replace(path)

@@ -1,6 +1,7 @@
 """sweyard fetch, against a server that lends a directory of this machine as a run's volume."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,6 +119,25 @@ def test_a_run_that_goes_on_is_fetched_as_it_is_now(cluster: ClusterOfOneRun, sw
     assert (result.exit_code, "the run goes on" in result.stdout) == (0, True), result.output
     affinity = cluster.made[0]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["b"]
+
+
+def test_a_file_that_grows_while_it_is_read_comes_as_long_as_it_was_said_to_be(
+    cluster: ClusterOfOneRun, sweyard: Sweyard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stat after which there is more in the file."""
+    cluster.run = {"status": {"phase": "Running"}}
+    metrics = cluster.volume / "metrics" / "metrics.jsonl"
+    before = metrics.read_bytes()
+    stat = tmp_path / "bin" / "stat"
+    stat.parent.mkdir()
+    stat.write_text(f'#!/bin/sh\n{shutil.which("stat")} "$@"; [ "$1" != -L ] || echo "{{}}" >>{metrics}\n')
+    stat.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stat.parent}{os.pathsep}{os.environ['PATH']}")
+    result = sweyard("fetch", "tiny", "--to", "here")
+    assert result.exit_code == 0, result.output
+    grown = (tmp_path / "here" / "metrics" / "metrics.jsonl").read_bytes()
+    assert grown == before + b"{}\n" * grown[len(before) :].count(b"\n")
+    assert len(metrics.read_bytes()) > len(grown)
 
 
 def test_a_link_on_the_volume_is_neither_followed_nor_made(

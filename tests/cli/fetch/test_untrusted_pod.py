@@ -50,6 +50,7 @@ HOSTILE: dict[str, tuple[Iterator[bytes], str]] = {
     "less than nothing": (sent(b"-1\n"), "is -1 bytes long"),
     "no size": (repeat(b"\x00"), "the pod sends something else than files"),
     "no end of a line": (repeat(b"1"), "the pod sends something else than files"),
+    "a word in the place of bytes": (sent(b"5\nabc", b"gone\n", b"3\n"), "metrics/a could not be read to its end"),
     "too few bytes": (sent(b"5\nabc"), "broke off"),
     "nothing": (sent(), "broke off"),
 }
@@ -65,7 +66,11 @@ def test_a_stream_that_is_no_such_file_makes_none(tmp_path: Path, chunks: Iterat
 def test_files_of_a_live_run_may_have_grown_or_gone(tmp_path: Path) -> None:
     entries = [Entry("metrics/a", 5, 7), Entry("metrics/b", 5, 7), Entry("progress.json", 2, 9)]
     gone = receive(
-        entries, sent(b"7\nabc", b"defg", b"gone\n", b"2\n{", b"}"), tmp_path, is_live=True, told=lambda _: None
+        entries,
+        sent(b"7\nabc", b"defgen", b"d\n", b"gone\n", b"2\n{", b"}end\n"),
+        tmp_path,
+        is_live=True,
+        told=lambda _: None,
     )
     assert gone == [entries[1]]
     assert (tmp_path / "metrics" / "a").read_bytes() == b"abcdefg"
