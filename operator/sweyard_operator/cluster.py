@@ -14,7 +14,7 @@ from typing import Any, Literal
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
 from sweyard_api.json_in_yaml import json_in_yaml
 from sweyard_operator.contact import Contact
-from sweyard_operator.errors import OUTAGES, NotFoundError, UnreachableError, api_error
+from sweyard_operator.errors import OUTAGES, NotFoundError, UnreachableError, api_error, is_admission
 from sweyard_operator.plan.plan import Deletion, Patch
 from sweyard_operator.resources import Manifest, Resource, name_of, namespace_of, resource_of
 from sweyard_operator.transport import Response, Transport
@@ -215,8 +215,9 @@ class Cluster:
                 if is_last:
                     raise
             else:
-                self.contact.heard(reply.headers.get("Date"), serves=reply.status not in _RETRIED)
-                if reply.status not in _RETRIED or is_last:
+                is_answer = reply.status not in _RETRIED or is_admission(reply.status, reply.body)
+                self.contact.heard(reply.headers.get("Date"), serves=is_answer)
+                if is_answer or is_last:
                     return reply
                 retry_after = reply.headers.get("Retry-After", "")
             await asyncio.sleep(self._delay_seconds(attempt, retry_after))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 
 
@@ -25,7 +26,8 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC, quota, pod security or another admission rule; the message says which."""
+    """403: RBAC, quota, pod security or another admission rule; the message says which. Also what an admission webhook
+    refuses with a status of its own, or by not answering."""
 
     @property
     def is_quota(self) -> bool:
@@ -55,7 +57,8 @@ class GoneError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422 or 400: the object breaks its schema or a rule, or a JSON patch's test found another value."""
+    """422, 400 or 413: the object breaks its schema or a rule, or is too large, or a JSON patch's test found another
+    value."""
 
     @property
     def is_rule(self) -> bool:
@@ -95,23 +98,42 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     404: NotFoundError,
     409: ConflictError,
     410: GoneError,
+    413: InvalidError,
     422: InvalidError,
     429: TooManyRequestsError,
 }
 
+_ADMISSION = re.compile(
+    r'failed calling webhook "|^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy \'[^\']+\' with'
+)
+"""Of whatever status: who denies chooses it, and a webhook that cannot be reached makes the API server answer 500."""
+
+
+def is_admission(status: int, body: bytes) -> bool:
+    """Whether admission of this one object answers so, and not the API server for all."""
+    return status >= 400 and _ADMISSION.search(_told(body)[1]) is not None
+
 
 def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     """The typed error of a reply with status >= 400; `body` is a Status object, or text from a proxy."""
-    reason, message = "", body[:1_000].decode(errors="replace")
-    try:
-        answer = json.loads(body)
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict):
-        reason, message = str(answer.get("reason") or ""), str(answer.get("message") or message)
+    reason, message = _told(body)
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    if is_admission(status, body):
+        kind = ForbiddenError
     if reason == "AlreadyExists":
         kind = AlreadyExistsError
     retry_after = headers.get("Retry-After", "")
     seconds = float(retry_after) if retry_after.isdigit() else None
     return kind(status, reason, message, retry_after_seconds=seconds)
+
+
+def _told(body: bytes) -> tuple[str, str]:
+    """Reason and message of a reply."""
+    text = body[:1_000].decode(errors="replace")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return "", text
+    if not isinstance(answer, dict):
+        return "", text
+    return str(answer.get("reason") or ""), str(answer.get("message") or text)

@@ -6,30 +6,29 @@ from typing import Any
 from sweyard_api.constants import FIELD_MANAGER_OPERATOR
 from sweyard_operator.cluster import Cluster
 from sweyard_operator.conditions import rfc3339
-from sweyard_operator.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from sweyard_operator.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
 from sweyard_operator.plan.plan import Event
 from sweyard_operator.resources import EVENTS, Manifest
 
 
 async def post_event(cluster: Cluster, owner: Manifest, event: Event) -> None:
-    """Post `event` about `owner`. A namespace on its way out refuses events; that is no failure of a pass."""
+    """Post `event` about `owner`. Where none is taken, as in a namespace on its way out, the pass goes on: the status
+    says the same."""
     manifest = build_event(owner, event, rfc3339(cluster.contact.server_time()))
+    try:
+        await _post_or_count(cluster, manifest)
+    except (ForbiddenError, InvalidError, NotFoundError):
+        return
+
+
+async def _post_or_count(cluster: Cluster, manifest: dict[str, Any]) -> None:
     try:
         await cluster.create(manifest)
     except AlreadyExistsError:
-        await _count_up(cluster, manifest)
-    except (ForbiddenError, NotFoundError):
-        return
-
-
-async def _count_up(cluster: Cluster, manifest: dict[str, Any]) -> None:
-    name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-    try:
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
         known = await cluster.get(EVENTS, namespace, name)
         patch = {"count": int(known.get("count") or 1) + 1, "lastTimestamp": manifest["lastTimestamp"]}
         await cluster.merge_patch(EVENTS, namespace, name, patch)
-    except NotFoundError:
-        return
 
 
 def build_event(owner: Manifest, event: Event, timestamp: str) -> dict[str, Any]:

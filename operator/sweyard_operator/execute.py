@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -59,12 +59,12 @@ class Executor:
 
         Raises ApiError and UnreachableError for what is neither a lost race nor a refusal.
         """
-        deleted = await self.delete_all(plan.delete)
+        deleted = await _in_parallel(self._delete, plan.delete)
         patched = await _in_parallel(self._patch, plan.patch)
-        refused = [refusal for alike in _by_kind(plan.apply) for refusal in await self._apply_all(alike)]
+        applied = [answer for alike in _by_kind(plan.apply) for answer in await _in_parallel(self._apply, alike)]
         # Children may rely on what was to be applied (a NetworkPolicy comes before its pods).
         create = partial(self._create, is_strict=plan.create_strictly)
-        created = [] if refused else await _in_parallel(create, plan.create)
+        created = [] if any(applied) else await _in_parallel(create, plan.create)
         for event in plan.events:
             await post_event(self._cluster, owner, event)
         if plan.status is not None:
@@ -72,16 +72,16 @@ class Executor:
         return Outcome(
             created=tuple(answer for answer in created if isinstance(answer, dict)),
             existed=tuple(answer for answer in created if isinstance(answer, str)),
-            deleted=deleted,
-            patched=tuple(patch for patch, is_taken in zip(plan.patch, patched, strict=True) if is_taken),
-            kept=tuple(deletion for deletion in plan.delete if deletion not in deleted),
-            refused=(*refused, *(answer for answer in created if isinstance(answer, Refusal))),
+            deleted=_accepted(plan.delete, deleted),
+            patched=_accepted(plan.patch, patched),
+            kept=tuple(deletion for deletion, answer in zip(plan.delete, deleted, strict=True) if answer is not True),
+            refused=tuple(one for one in (*deleted, *patched, *applied, *created) if isinstance(one, Refusal)),
         )
 
     async def delete_all(self, deletions: tuple[Deletion, ...]) -> tuple[Deletion, ...]:
-        """Those that were accepted, or are gone already; the others had changed since they were looked at."""
-        accepted = await _in_parallel(self._delete, deletions)
-        return tuple(deletion for deletion, is_accepted in zip(deletions, accepted, strict=True) if is_accepted)
+        """Those that were accepted, or are gone already; the others had changed since they were looked at, or may not
+        go."""
+        return _accepted(deletions, await _in_parallel(self._delete, deletions))
 
     async def write_status(self, owner: Manifest, status: dict[str, Any]) -> None:
         """Server-side apply of the operator's share of the status, if `owner` does not show it already."""
@@ -100,28 +100,29 @@ class Executor:
         except (NotFoundError, ConflictError):
             logger.info("gone before its status was written", extra={"object": name_of(owner)})
 
-    async def _delete(self, deletion: Deletion) -> bool:
+    async def _delete(self, deletion: Deletion) -> bool | Refusal:
         try:
             await self._cluster.delete(deletion)
         except ConflictError:
             return False
+        except (ForbiddenError, InvalidError) as error:
+            return _refusal(deletion.resource.kind, deletion.name, error, stays=True)
         except NotFoundError:
             # Already gone: what was wanted. The cache learns it from its watch.
             return True
         return True
 
-    async def _patch(self, patch: Patch) -> bool:
+    async def _patch(self, patch: Patch) -> bool | Refusal:
         try:
             answer = await self._cluster.json_patch(patch)
+        except ForbiddenError as error:
+            return _refusal(patch.resource.kind, patch.name, error, stays=True)
         except (ConflictError, InvalidError, NotFoundError) as error:
             if isinstance(error, InvalidError) and error.is_rule:
                 logger.warning("a change was refused: %s", error.message, extra={"object": patch.name})
             return False
         self._caches.remember(answer)
         return True
-
-    async def _apply_all(self, manifests: Iterable[Manifest]) -> list[Refusal]:
-        return [refusal for refusal in await _in_parallel(self._apply, manifests) if refusal is not None]
 
     async def _apply(self, manifest: Manifest) -> Refusal | None:
         live = self._caches.get(resource_of(manifest), namespace_of(manifest), name_of(manifest))
@@ -130,7 +131,7 @@ class Executor:
         try:
             answer = await self._cluster.apply(manifest)
         except (ForbiddenError, InvalidError) as error:
-            return _refusal(manifest, error)
+            return _refusal(str(manifest["kind"]), name_of(manifest), error)
         self._note(manifest, answer)
         self._caches.remember(answer)
         return None
@@ -141,7 +142,7 @@ class Executor:
         except AlreadyExistsError:
             return name_of(manifest)
         except (ForbiddenError, InvalidError) as error:
-            return _refusal(manifest, error)
+            return _refusal(str(manifest["kind"]), name_of(manifest), error)
         except NotFoundError as error:
             if not error.is_unserved:
                 raise
@@ -174,11 +175,15 @@ def _written(status: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if value == {} else value for name, value in status.items()}
 
 
-def _refusal(manifest: Manifest, error: ForbiddenError | InvalidError) -> Refusal:
+def _accepted(asked: Sequence[Item], answers: Iterable[bool | Refusal]) -> tuple[Item, ...]:
+    return tuple(item for item, answer in zip(asked, answers, strict=True) if answer is True)
+
+
+def _refusal(kind: str, name: str, error: ForbiddenError | InvalidError, *, stays: bool = False) -> Refusal:
     reason = RefusalReason.INVALID
     if isinstance(error, ForbiddenError):
         reason = RefusalReason.QUOTA_EXCEEDED if error.is_quota else RefusalReason.FORBIDDEN
-    return Refusal(str(manifest["kind"]), name_of(manifest), reason, error.message)
+    return Refusal(kind, name, reason, error.message, stays)
 
 
 def _not_served(manifest: Manifest) -> Refusal:

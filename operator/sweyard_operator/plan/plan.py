@@ -76,7 +76,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server said no to one child, for good until something changes."""
+    """The API server said no to one child, or to its end, for good until something changes."""
 
     kind: str
     """Of the child."""
@@ -85,6 +85,11 @@ class Refusal:
     reason: RefusalReason
     message: str
     """The API server's own words."""
+    stays: bool = False
+    """It was the end, or a change, of what is there."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,6 @@ class Outcome:
     patched: tuple[Patch, ...] = ()
     """Patches the API server took."""
     kept: tuple[Deletion, ...] = ()
-    """Deletions refused since the object had changed."""
+    """Deletions refused since the object had changed, or since it may not go."""
     refused: tuple[Refusal, ...] = ()
-    """Applies and creations refused by quota, admission, RBAC or validation."""
+    """What was refused by quota, admission, RBAC or validation, be it a deletion, a patch, an apply or a creation."""

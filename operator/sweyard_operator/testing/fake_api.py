@@ -15,7 +15,7 @@ from sweyard_operator.conditions import rfc3339
 from sweyard_operator.errors import StreamDeadError, UnreachableError, api_error
 from sweyard_operator.resources import ALL, PODS, SERVICES, Manifest, Resource, name_of, namespace_of
 from sweyard_operator.testing.lies import Lies
-from sweyard_operator.testing.object_store import Address, Change, ObjectStore, matches
+from sweyard_operator.testing.object_store import Address, Change, ObjectStore
 from sweyard_operator.testing.patches import PatchTestError, json_patch, merge_patch
 from sweyard_operator.transport import Response
 
@@ -60,6 +60,8 @@ class FakeApiServer:
         if _parse(path)[0].plural in lies.unserved:
             return Response(404, {}, b"404 page not found\n")
         self.requests.append((method, path))
+        if (refusal := lies.refusing.get(f"{method} {_parse(path)[0].plural}")) is not None:
+            return self._status(refusal[0], "Refused", refusal[1])
         reply = self._serve(method, path, params, json.loads(body) if body else {}, content_type)
         if lies.is_down or lies.happens(lies.lost_reply_rate):
             raise UnreachableError(f"{method} {path}: reply lost")
@@ -208,11 +210,12 @@ class FakeApiServer:
 
     def _news(self, version: int, resource: Resource, namespace: str | None, params: Mapping[str, str]) -> list[Change]:
         selector = params.get("labelSelector", "")
-        return [
-            change
+        news = (
+            change.told_to(namespace, selector)
             for change in self.store.history[max(0, version - 100) :]
-            if change.version > version and change.resource == resource and matches(change.object, namespace, selector)
-        ]
+            if change.version > version and change.resource == resource
+        )
+        return [change for change in news if change is not None]
 
     def _distorted(self, changes: list[Change]) -> list[Change]:
         lies = self.lies

@@ -1,6 +1,7 @@
 """What a fake API server may do to its client, all of it seen on real ones."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ class Lies:
     """Plural names whose lists answer 500."""
     unserved: frozenset[str] = frozenset()
     """Plural names of kinds that the server does not know."""
+    refusing: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Status and message of the reply, by method and plural name, as in `POST jobs`: nothing done."""
     broken_rule: str | None = None
     """The words of a rule, as a CRD may hold, that every JSON patch breaks."""
     pod_quota: int | None = None

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sweyard_operator.resources import Manifest, Resource, labels_of, name_of, namespace_of
@@ -19,6 +19,17 @@ class Change:
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     resource: Resource
     object: Manifest
+    before: Manifest | None = None
+    """What a MODIFIED changed."""
+
+    def told_to(self, namespace: str | None, selector: str) -> "Change | None":
+        """As a watch with that selector tells it: what matches no more is deleted to it, as it was before."""
+        if matches(self.object, namespace, selector):
+            return self
+        if self.before is None or not matches(self.before, namespace, selector):
+            return None
+        last = {**self.before, "metadata": {**self.before["metadata"], "resourceVersion": str(self.version)}}
+        return replace(self, type="DELETED", object=last)
 
 
 class ObjectStore:
@@ -55,23 +66,33 @@ class ObjectStore:
             return copied(known)
         if item.get("spec") != known.get("spec"):
             item["metadata"]["generation"] = known["metadata"]["generation"] + 1
-        return self._write(resource, item, "MODIFIED")
+        return self._write(resource, item, "MODIFIED", before=copied(known))
 
     def remove(self, address: Address) -> dict[str, Any]:
         """Delete for good."""
         item = self.objects.pop(address)
         return self._log(address[0], item, "DELETED")
 
-    def _write(self, resource: Resource, item: dict[str, Any], kind: Literal["ADDED", "MODIFIED"]) -> dict[str, Any]:
+    def _write(
+        self,
+        resource: Resource,
+        item: dict[str, Any],
+        kind: Literal["ADDED", "MODIFIED"],
+        before: Manifest | None = None,
+    ) -> dict[str, Any]:
         self.objects[resource, namespace_of(item), name_of(item)] = item
-        return self._log(resource, item, kind)
+        return self._log(resource, item, kind, before)
 
     def _log(
-        self, resource: Resource, item: dict[str, Any], kind: Literal["ADDED", "MODIFIED", "DELETED"]
+        self,
+        resource: Resource,
+        item: dict[str, Any],
+        kind: Literal["ADDED", "MODIFIED", "DELETED"],
+        before: Manifest | None = None,
     ) -> dict[str, Any]:
         self.version += 1
         item["metadata"]["resourceVersion"] = str(self.version)
-        self.history.append(Change(self.version, kind, resource, copied(item)))
+        self.history.append(Change(self.version, kind, resource, copied(item), before))
         return copied(item)
 
     def apply(self, known: dict[str, Any], manifest: Manifest, manager: str) -> dict[str, Any]:
@@ -93,9 +114,9 @@ class ObjectStore:
         for change in self.history:
             if change.version > version:
                 break
-            if change.resource == resource and matches(change.object, namespace, selector):
+            if change.resource == resource and (told := change.told_to(namespace, selector)) is not None:
                 key = (namespace_of(change.object), name_of(change.object))
-                if change.type == "DELETED":
+                if told.type == "DELETED":
                     found.pop(key, None)
                 else:
                     found[key] = change.object

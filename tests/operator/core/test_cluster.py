@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -185,6 +186,7 @@ def test_watch_from_a_forgotten_version_says_so() -> None:
         (409, "AlreadyExists", AlreadyExistsError),
         (409, "Conflict", ConflictError),
         (410, "Expired", GoneError),
+        (413, "RequestEntityTooLarge", InvalidError),
         (422, "Invalid", InvalidError),
         (503, "", ServerError),
         (418, "", ApiError),
@@ -195,6 +197,36 @@ def test_statuses_have_types(status: int, reason: str, expected: type[ApiError])
     error = api_error(status, body, {"Retry-After": "3"})
     assert type(error) is expected
     assert (error.message, error.retry_after_seconds) == ("words", 3.0)
+
+
+WEBHOOK_DOWN = (
+    'Internal error occurred: failed calling webhook "pods.mesh.example": failed to call webhook: Post '
+    '"https://mesh.mesh.svc:443/inject?timeout=10s": dial tcp 10.96.12.7:443: connect: connection refused'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        pytest.param(500, WEBHOOK_DOWN, id="a webhook that is down"),
+        pytest.param(
+            500, 'admission webhook "rules.example" denied the request: no GPUs', id="one with its own status"
+        ),
+        pytest.param(
+            422,
+            "jobs.batch \"demo\" is forbidden: ValidatingAdmissionPolicy 'quiet' with binding 'all' denied request: no",
+            id="a policy",
+        ),
+    ],
+)
+def test_what_admission_refuses_is_no_outage_and_not_tried_six_times(status: int, words: str) -> None:
+    async def story(cluster: Cluster, api: FakeApiServer) -> None:
+        api.lies.refusing = {"POST configmaps": (status, words)}
+        with pytest.raises(ForbiddenError, match=re.escape(words)):
+            await cluster.create(config_map("m"))
+        assert len(api.requests) == 1
+
+    play(story)
 
 
 def test_a_proxys_page_is_quoted_as_it_is() -> None:

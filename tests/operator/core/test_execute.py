@@ -169,6 +169,45 @@ def test_refusals_carry_the_words_of_quota_and_admission() -> None:
     play(story, forbidden_images=frozenset({"bad:1"}))
 
 
+@pytest.mark.parametrize(
+    ("refused", "stays"),
+    [("DELETE pods", True), ("PATCH pods", True), ("POST configmaps", False), ("POST events", None)],
+)
+def test_whatever_is_refused_the_rest_is_done_and_the_status_written(refused: str, stays: bool | None) -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        uid = api.store.create(PODS, pod("there"))["metadata"]["uid"]
+        change = {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}
+        plan = Plan(
+            delete=(Deletion(PODS, "ns", "there", uid, "0" if refused == "PATCH pods" else None),),
+            patch=(Patch(PODS, "ns", "there", (change,)),),
+            create=(child("ConfigMap", "m"),),
+            events=(Event("Normal", "Seen", "words"),),
+            status={"phase": "Going"},
+        )
+        api.lies.refusing = {refused: (403, "not on Fridays")}
+        outcome = await executor.execute(plan, owner)
+        told = [(refusal.message, refusal.stays) for refusal in outcome.refused]
+        assert told == ([] if stays is None else [("not on Fridays", stays)])
+        shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert shown is not None
+        assert shown["status"] == {"phase": "Going"}
+
+    play(story)
+
+
+def test_an_event_that_may_not_be_counted_up_is_no_failure() -> None:
+    async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
+        event = Event("Normal", "Seen", "words")
+        await executor.execute(Plan(events=(event,)), owner)
+        api.lies.refusing = {"PATCH events": (403, "events are made and not changed")}
+        await executor.execute(Plan(events=(event,), status={"phase": "Going"}), owner)
+        shown = api.store.get((ROLLOUT_POOLS, "ns", "pool"))
+        assert shown is not None
+        assert shown["status"] == {"phase": "Going"}
+
+    play(story)
+
+
 def test_a_kind_that_the_cluster_does_not_serve_is_a_refusal() -> None:
     async def story(executor: Executor, api: FakeApiServer, owner: Manifest) -> None:
         workload = {**child("Workload", "run"), "apiVersion": "kueue.x-k8s.io/v1beta2", "spec": {}}
