@@ -17,17 +17,19 @@ from sweyard_operator.build.trainer_job import build_run_env
 from sweyard_operator.resources import Manifest
 
 CONTAINER_GATEWAY = "gateway"
+GATEWAY_REPLICAS = 1
+"""It holds the sessions of all attempts in memory."""
 _RESOURCES = ResourceRequirements(requests={"cpu": "250m", "memory": "512Mi"}, limits={"memory": "4Gi"})
 
 
 def build_gateway(run: RunContext, settings: RunSettings) -> Manifest:
-    """Deployment of one replica: it holds the sessions of all attempts in memory."""
+    """Deployment of the gateway."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": owned_metadata(run, gateway_name(run.name), COMPONENT_GATEWAY),
         "spec": {
-            "replicas": 1,
+            "replicas": GATEWAY_REPLICAS,
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": pod_selector(run, COMPONENT_GATEWAY)},
             "template": build_pod_template(run, settings, _build_shape(run, settings)),
@@ -35,8 +37,9 @@ def build_gateway(run: RunContext, settings: RunSettings) -> Manifest:
     }
 
 
-def build_gateway_service(run: RunContext) -> Manifest:
-    """Service with an address of its own; which client may use which port is the NetworkPolicy's to say."""
+def build_gateway_service(run: RunContext, address: str | None = None) -> Manifest:
+    """Service with an address of its own, the one that a trainer at work knows if there is one; which client may use
+    which port is the NetworkPolicy's to say."""
     ports = {"sessions": GATEWAY_PORT, "admin": GATEWAY_ADMIN_PORT}
     return {
         "apiVersion": "v1",
@@ -45,6 +48,7 @@ def build_gateway_service(run: RunContext) -> Manifest:
         "spec": {
             "selector": pod_selector(run, COMPONENT_GATEWAY),
             "ports": [{"name": name, "port": port, "targetPort": name} for name, port in ports.items()],
+            **({"clusterIP": address} if address else {}),
         },
     }
 

@@ -27,6 +27,9 @@ ANNOTATION_STALLED = f"{GROUP}/stalled"
 ANNOTATION_ENGINE_LET_GO = f"{GROUP}/engine-let-go-at"
 """On the StatefulSet of engines: when one last went since there was no room for all of its pods."""
 
+ENV_GATEWAY_URL = "SWEYARD_GATEWAY_URL"
+"""Of trainers: where sandboxes find the gateway."""
+
 
 class Development(Model):
     """Run components from directories of the node instead of from built images; never for production."""

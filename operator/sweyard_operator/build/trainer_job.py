@@ -28,6 +28,7 @@ from sweyard_operator.build.pod_template import (
 from sweyard_operator.build.run_context import (
     ANNOTATION_RESTARTS,
     COMPONENT_TRAINER,
+    ENV_GATEWAY_URL,
     LABEL_ATTEMPT,
     RunContext,
     RunSettings,
@@ -118,7 +119,7 @@ def _build_trainer_env(run: RunContext, attempt: int, gateway_ip: str | None) ->
         "SWEYARD_ENGINE_URLS": ",".join(engine_urls(run, attempt)),
     }
     if gateway_ip is not None:
-        own["SWEYARD_GATEWAY_URL"] = f"http://{_url_host(gateway_ip)}:{GATEWAY_PORT}"
+        own[ENV_GATEWAY_URL] = f"http://{_url_host(gateway_ip)}:{GATEWAY_PORT}"
         own["SWEYARD_GATEWAY_ADMIN_URL"] = f"http://{gateway_name(run.name)}:{GATEWAY_ADMIN_PORT}"
     return [
         *build_run_env(run),

@@ -85,9 +85,9 @@ class TrainingRunController:
             caches.watch(resource, "", self._hear_shared)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass; deletion is the garbage collector's work."""
+        """One pass; what is gone is the garbage collector's to clean up after."""
         run = await self._operator.cluster.find(TRAINING_RUNS, key.namespace, key.name)
-        if run is None or "deletionTimestamp" in run["metadata"]:
+        if run is None:
             self._forget(key)
             return None
         memory = self._remember(key, run)
@@ -111,7 +111,7 @@ class TrainingRunController:
 
     def _learn(self, memory: _Memory, snapshot: RunSnapshot, plan: Plan, outcome: Outcome) -> float | None:
         """Keep what was refused for the next pass, which says so in the status and tries again."""
-        taken = set(outcome.existed) | (memory.taken & snapshot.foreign_names())
+        taken = set(outcome.existed) | (memory.taken & snapshot.taken_names())
         is_news = _gist(outcome.refused) != _gist(memory.refusals) or taken != memory.taken
         memory.refusals, memory.taken = outcome.refused, taken
         if is_news:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sweyard_api.base import quantity_value
 from sweyard_api.constants import EXIT_CODE_USER_FAULT, LABEL_COMPONENT
@@ -18,6 +18,8 @@ _ACCELERATOR_MEMORY = "torch.OutOfMemoryError"
 _MAX_WORDS = 700
 """Characters of a log's end: the last ten lines or so."""
 _QUIET_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+_UNSEEN = timedelta(seconds=60)
+"""Schedulers say within seconds that they find no node."""
 _UNSEEN_ENDS = frozenset({"Unknown", "ContainerStatusUnknown"})
 """What containerd and kubelets say of containers that ended while they were away themselves. The exit codes that go
 with it, 255 and 137, are theirs and not the process's."""
@@ -89,7 +91,7 @@ class PodState:
         return self.is_live and self.due_at is not None and self.node in nodes
 
 
-def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
+def read_pod(pod: Manifest, warning: str | None = None, *, now: datetime | None = None) -> PodState:
     """Parse a pod; `warning` is its last Warning event, for what its status does not tell (a missing volume)."""
     metadata, status, spec = pod["metadata"], pod.get("status") or {}, pod.get("spec") or {}
     attempt = labels_of(pod).get(LABEL_ATTEMPT)
@@ -106,7 +108,7 @@ def read_pod(pod: Manifest, warning: str | None = None) -> PodState:
         is_disrupted=_is_disrupted(status),
         gpus=sum(count_gpus(container) for container in spec.get("containers", ())),
         due_at=parse_time(metadata["deletionTimestamp"]) if "deletionTimestamp" in metadata else None,
-        trouble=_trouble(status, warning),
+        trouble=_trouble(status) or _unseen_trouble(pod, warning, now),
         ended_before=_ended_before(status),
         user_fault=_user_fault(status),
         ended_at=min((parse_time(end["finishedAt"]) for _, end in ended if end.get("finishedAt")), default=None),
@@ -125,18 +127,31 @@ def count_gpus(container: Manifest) -> int:
 
 
 def is_waiting_silently(pod: Manifest) -> bool:
-    """Whether a scheduled pod's containers wait with no reason in its status: only an event can tell why."""
+    """Whether a pod's containers wait, or it has no node, with no reason in its status: only an event can tell why."""
     status = pod.get("status") or {}
-    waiting = [container for container in _containers(status) if "waiting" in (container.get("state") or {})]
-    return status.get("phase") == "Pending" and bool(waiting) and _trouble(status, None) is None
+    waiting = any("waiting" in (container.get("state") or {}) for container in _containers(status))
+    is_pending = status.get("phase", "Pending") == "Pending"
+    return is_pending and (waiting or not _has_node(pod)) and _trouble(status) is None
 
 
-def _trouble(status: Manifest, warning: str | None) -> Trouble | None:
-    return (
-        _eviction(status)
-        or _container_trouble(status)
-        or _scheduling(status)
-        or (Trouble(Reason.EVENT, warning) if warning else None)
+def _has_node(pod: Manifest) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def _trouble(status: Manifest) -> Trouble | None:
+    return _eviction(status) or _container_trouble(status) or _scheduling(status)
+
+
+def _unseen_trouble(pod: Manifest, warning: str | None, now: datetime | None) -> Trouble | None:
+    """What the status does not tell: an event's words, or that no scheduler has any."""
+    if _has_node(pod) or (pod.get("status") or {}).get("phase", "Pending") != "Pending":
+        return Trouble(Reason.EVENT, warning) if warning else None
+    if warning:
+        return Trouble(Reason.UNSCHEDULABLE, warning)
+    if now is None or now - parse_time(pod["metadata"]["creationTimestamp"]) < _UNSEEN:
+        return None
+    return Trouble(
+        Reason.UNSCHEDULABLE, "no scheduler has said anything of it: is the one of its schedulerName at work?"
     )
 
 

@@ -22,6 +22,8 @@ class RunSnapshot:
 
     run: Manifest
     children: Children = field(default_factory=dict)
+    unheard: frozenset[str] = frozenset()
+    """Names of those that no watch tells of, since somebody took their labels away."""
     jobs: tuple[TrainerJob, ...] = ()
     """Trainer Jobs owned by the run, by attempt."""
     pods: tuple[PodState, ...] = ()
@@ -83,9 +85,10 @@ class RunSnapshot:
         child = self.children.get((resource, name))
         return child if child is not None and is_owned_by(child, self.uid) else None
 
-    def foreign_names(self) -> set[str]:
-        """Names of children that somebody else's objects have."""
-        return {name for (_, name), child in self.children.items() if not is_owned_by(child, self.uid)}
+    def taken_names(self) -> set[str]:
+        """Names of children to look at by themselves: somebody else's objects have them, or no watch tells of them."""
+        foreign = {name for (_, name), child in self.children.items() if not is_owned_by(child, self.uid)}
+        return foreign | self.unheard
 
     def missing_datasets(self) -> list[str]:
         """ConfigMaps that the tasks name and that do not exist."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
-from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, ANNOTATION_STALLED, LABEL_ATTEMPT
+from sweyard_operator.build.run_context import ANNOTATION_RESTARTS, ANNOTATION_STALLED, ENV_GATEWAY_URL
 from sweyard_operator.conditions import find_condition, parse_time
-from sweyard_operator.resources import Manifest, annotations_of, labels_of, name_of
+from sweyard_operator.resources import Manifest, annotations_of, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class TrainerJob:
     """Why it was told to end, if its trainer hung."""
     num_live: int
     """Pods that the Job controller still counts as active or terminating."""
+    gateway_address: str | None
+    """What its pods know the gateway by."""
     warning: str | None
     """Last Warning event: why pods could not be created."""
 
@@ -51,7 +54,7 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
     return TrainerJob(
         name=name_of(job),
         uid=job["metadata"]["uid"],
-        attempt=int(labels_of(job)[LABEL_ATTEMPT]),
+        attempt=attempt_of(job),
         num_ranks=int(job["spec"]["parallelism"]),
         restarts=int(annotations_of(job).get(ANNOTATION_RESTARTS, "0")),
         is_deleting="deletionTimestamp" in job["metadata"],
@@ -63,8 +66,21 @@ def read_job(job: Manifest, warning: str | None = None) -> TrainerJob:
         is_suspended=bool(job["spec"].get("suspend")),
         stalled=annotations_of(job).get(ANNOTATION_STALLED),
         num_live=int(status.get("active") or 0) + int(status.get("terminating") or 0),
+        gateway_address=_gateway_address(job),
         warning=warning,
     )
+
+
+def attempt_of(job: Manifest) -> int:
+    """By its name, which nobody can change."""
+    return int(name_of(job).rpartition("-")[2])
+
+
+def _gateway_address(job: Manifest) -> str | None:
+    containers = job["spec"]["template"]["spec"]["containers"]
+    variables = (variable for container in containers for variable in container.get("env") or ())
+    told = next((variable["value"] for variable in variables if variable["name"] == ENV_GATEWAY_URL), "")
+    return urlsplit(told).hostname
 
 
 def _condition(status: Manifest, kind: str) -> Mapping[str, Any]:

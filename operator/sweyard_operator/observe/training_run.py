@@ -8,6 +8,7 @@ from sweyard_api.constants import (
     config_map_name,
     engine_name,
     gateway_name,
+    trainer_job_name,
     trainer_name,
 )
 from sweyard_operator.build.datasets import plain_dataset_names
@@ -21,7 +22,7 @@ from sweyard_operator.observe.lost_nodes import find_lost_nodes
 from sweyard_operator.observe.pod_state import is_waiting_silently, read_pod
 from sweyard_operator.observe.queued_workload import observe_workload
 from sweyard_operator.observe.run_snapshot import RunSnapshot
-from sweyard_operator.observe.trainer_job import read_job
+from sweyard_operator.observe.trainer_job import attempt_of, read_job
 from sweyard_operator.observe.warning_events import observe_warnings
 from sweyard_operator.plan.admission import QueuedWorkload
 from sweyard_operator.plan.plan import Refusal
@@ -78,16 +79,17 @@ async def observe_training_run(
 ) -> RunSnapshot:
     """The run and all that belongs to it; `taken` are names that the last pass could not create."""
     name, namespace, uid = name_of(run), str(namespace_of(run)), str(run["metadata"]["uid"])
-    children = await _observe_children(cluster, caches, namespace, name, set(taken))
+    children, unheard = await _observe_children(cluster, caches, namespace, name, set(taken))
     jobs = [job for job in caches.labelled(JOBS, namespace, LABEL_RUN, name) if is_owned_by(job, uid)]
     pods = [
         pod for pod in caches.labelled(PODS, namespace, LABEL_RUN, name) if labels_of(pod).get(LABEL_RUN_UID) == uid
     ]
+    jobs += await _find_unheard_jobs(cluster, namespace, name, uid, jobs, pods)
     warnings = await observe_warnings(cluster, namespace, _puzzling(children, jobs, pods, now))
     spec = run["spec"]
     cache_name = (spec.get("images") or {}).get("cacheRef") or name
     pool_name = (spec.get("sandboxes") or {}).get("poolRef") or name
-    states = tuple(read_pod(pod, warnings.get(pod["metadata"]["uid"])) for pod in pods)
+    states = tuple(read_pod(pod, warnings.get(pod["metadata"]["uid"]), now=now) for pod in pods)
     overdue = [pod.node for pod in states if pod.is_live and pod.node and pod.due_at is not None and pod.due_at < now]
     queued = QueuedWorkload()
     if spec.get("queueName") is not None:
@@ -103,6 +105,7 @@ async def observe_training_run(
     return RunSnapshot(
         run=run,
         children=children,
+        unheard=unheard,
         jobs=tuple(
             sorted((read_job(job, warnings.get(job["metadata"]["uid"])) for job in jobs), key=lambda job: job.attempt)
         ),
@@ -119,17 +122,30 @@ async def observe_training_run(
 
 async def _observe_children(
     cluster: Cluster, caches: Caches, namespace: str, run: str, taken: set[str]
-) -> dict[tuple[Resource, str], Manifest]:
-    """From the caches, which hold what carries our labels; what bears a taken name is looked at itself."""
-    found = {}
+) -> tuple[dict[tuple[Resource, str], Manifest], frozenset[str]]:
+    """From the caches, which hold what carries our labels; what bears a taken name is looked at itself. Also the names
+    of those that were found so."""
+    found, unheard = {}, set()
     jobs = [(JOBS, name) for name in taken if name.startswith(f"{trainer_name(run)}-")]
     for resource, name in [*child_names(run), *jobs]:
         child = caches.get(resource, namespace, name)
         if child is None and name in taken:
             child = await cluster.find(resource, namespace, name)
+            unheard |= {name} if child is not None else set()
         if child is not None:
             found[resource, name] = child
-    return found
+    return found, frozenset(unheard)
+
+
+async def _find_unheard_jobs(
+    cluster: Cluster, namespace: str, run: str, uid: str, jobs: list[Manifest], pods: list[Manifest]
+) -> list[Manifest]:
+    """Of attempts that have pods, asked for before these count as nobody's: a watch may lag, a label may be gone."""
+    heard = {attempt_of(job) for job in jobs}
+    live = (pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"))
+    attempts = {int(labels_of(pod)[LABEL_ATTEMPT]) for pod in live if LABEL_ATTEMPT in labels_of(pod)}
+    found = [await cluster.find(JOBS, namespace, trainer_job_name(run, attempt)) for attempt in attempts - heard]
+    return [job for job in found if job is not None and is_owned_by(job, uid)]
 
 
 def _puzzling(
@@ -141,7 +157,7 @@ def _puzzling(
         job
         for job in jobs
         if int((job.get("status") or {}).get("active") or 0) < job["spec"]["parallelism"]
-        and attempts.count(labels_of(job)[LABEL_ATTEMPT]) < job["spec"]["parallelism"]
+        and attempts.count(str(attempt_of(job))) < job["spec"]["parallelism"]
     ]
     short_sets = [
         child
@@ -155,7 +171,12 @@ def _puzzling(
         if is_waiting_silently(pod)
         and now - parse_time(pod["metadata"]["creationTimestamp"]) > timedelta(seconds=_SILENT_SECONDS)
     ]
-    return [item["metadata"]["uid"] for item in (*short_jobs[-1:], *short_sets, *silent)]
+    unbound = [
+        child
+        for (resource, _), child in children.items()
+        if resource == PERSISTENT_VOLUME_CLAIMS and (child.get("status") or {}).get("phase") == "Pending"
+    ]
+    return [item["metadata"]["uid"] for item in (*unbound, *short_jobs[-1:], *short_sets, *silent)]
 
 
 async def _observe_datasets(cluster: Cluster, namespace: str, spec: Manifest) -> dict[str, tuple[str, ...] | None]:

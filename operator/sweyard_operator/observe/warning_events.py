@@ -7,13 +7,16 @@ from sweyard_operator.resources import EVENTS, Manifest
 
 _MAX_LOOKUPS = 8
 """Enough to tell what is wrong with a gang; its pods mostly fail alike."""
+_ALIKE = frozenset({"FailedBinding"})
+"""Of a claim that will have no volume: the only word of it, and called Normal."""
 
 
 async def observe_warnings(cluster: Cluster, namespace: str, uids: Iterable[str]) -> dict[str, str]:
     """The last Warning about each object, by UID."""
     found = {}
     for uid in list(uids)[:_MAX_LOOKUPS]:
-        events, _ = await cluster.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid},type=Warning")
+        events, _ = await cluster.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
+        events = [event for event in events if event.get("type") == "Warning" or event.get("reason") in _ALIKE]
         if events:
             last = max(events, key=_event_time)
             found[uid] = f"{last.get('reason', '')}: {last.get('message', '')}"

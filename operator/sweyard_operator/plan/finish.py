@@ -61,7 +61,9 @@ def plan_finished(snapshot: RunSnapshot, now: datetime) -> Plan:
     kinds = [ConditionType.INFERENCE_READY, ConditionType.TRAINER_READY]
     if snapshot.owned(ROLLOUT_POOLS, snapshot.name) is not None:
         kinds.append(ConditionType.SANDBOXES_READY)
-    released = [Condition(kind, "False", Reason.RELEASED, "released: the run is over") for kind in kinds]
+    going = plan_letting_go(snapshot, recorded_ledger(snapshot), keeps_cache=False)
+    told = "released: the run is over" if going.is_done else f"the run is over: {going.waits_for}"
+    released = [Condition(kind, "False", Reason.RELEASED, told) for kind in kinds]
     status = build_status(
         snapshot,
         phase=str(snapshot.status.get("phase")),
@@ -73,7 +75,7 @@ def plan_finished(snapshot: RunSnapshot, now: datetime) -> Plan:
         completion=snapshot.time("completionTime") or now,
     )
     return Plan(
-        delete=plan_letting_go(snapshot, recorded_ledger(snapshot), keeps_cache=False).deletions,
+        delete=going.deletions,
         status=status,
         requeue_after_seconds=(ends_at - now).total_seconds() if ends_at is not None else None,
     )

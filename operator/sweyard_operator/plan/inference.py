@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from sweyard_api.constants import engine_name, gateway_name
 from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import COMPONENT_ENGINE, COMPONENT_GATEWAY, RunContext
+from sweyard_operator.conditions import find_condition
 from sweyard_operator.observe.pod_state import PodState
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.engine_count import fewest_engines
@@ -101,8 +102,15 @@ def _waiting(
         return Stage(_KIND, False, trouble.reason, trouble.message)
     if late is not None:
         return late
-    warning = snapshot.warnings.get(owner["metadata"]["uid"]) if owner is not None else None
+    warning = _refused_pods(snapshot, owner) if owner is not None else None
     if warning is not None and len(pods) < wanted:
         refused = failed_create(warning, field)
         return Stage(_KIND, False, refused.reason, refused.message)
     return Stage(_KIND, False, Reason.STARTING, progress)
+
+
+def _refused_pods(snapshot: RunSnapshot, owner: Manifest) -> str | None:
+    """Why its pods were not made: an event tells it, or of a Deployment, whose ReplicaSet has those, a condition."""
+    failure = find_condition(owner.get("status"), "ReplicaFailure")
+    told = str(failure["message"]) if failure.get("status") == "True" else None
+    return snapshot.warnings.get(owner["metadata"]["uid"]) or told

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sweyard_operator.build.run_context import COMPONENT_TRAINER
 from sweyard_operator.observe.run_snapshot import RunSnapshot
+from sweyard_operator.plan.orphans import plan_server_orphans
 from sweyard_operator.plan.outlived import plan_outlived
 from sweyard_operator.plan.plan import Deletion
 from sweyard_operator.plan.restart_policy import Ledger
@@ -19,7 +20,7 @@ class LettingGo:
     is_done: bool
     """Nothing is held any more."""
     waits_for: str
-    """Whose end is awaited, for people."""
+    """Whose end is awaited, or may not be, for people."""
 
 
 def plan_letting_go(
@@ -29,11 +30,12 @@ def plan_letting_go(
     released = plan_release(snapshot, keeps_cache=keeps_cache, keeps_place=keeps_place)
     deletions = _plan_deletions(snapshot, ledger, released)
     live = sorted(pod.name for pod in snapshot.pods if pod.is_live)
+    kept = next((str(refusal) for refusal in snapshot.refusals if refusal.stays), None)
     unfinished = any(not job.is_finished for job in snapshot.jobs)
     return LettingGo(
         deletions,
         is_done=not live and not deletions and not unfinished,
-        waits_for=f"waiting for {', '.join(live[:3]) or 'the trainer Job'} to end",
+        waits_for=kept or f"waiting for {', '.join(live[:3]) or 'the trainer Job'} to end",
     )
 
 
@@ -47,4 +49,4 @@ def _plan_deletions(snapshot: RunSnapshot, ledger: Ledger, released: tuple[Delet
     if any(not job.is_finished for job in snapshot.jobs):
         return ()
     has_live_trainer = any(pod.is_live for pod in snapshot.pods_of(COMPONENT_TRAINER))
-    return () if has_live_trainer else released
+    return () if has_live_trainer else (*released, *plan_server_orphans(snapshot))

@@ -13,6 +13,7 @@ from sweyard_operator.plan.restart_policy import Running, Waiting
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.stage import Stage
 from sweyard_operator.plan.stall import has_reported, seconds_to_stall, told_deadline
+from sweyard_operator.plan.volume import volume_wait
 from sweyard_operator.resources import POD_GROUPS, WORKLOADS
 
 Obstacle = tuple[Reason, str]
@@ -38,7 +39,8 @@ _NOT_SERVED = {
 
 def plan_progressing(work: RunPass, stages: Sequence[Stage], obstacle: Obstacle | None, phase: str) -> Condition:
     """The condition of an active run."""
-    obstacle = obstacle or _stage_obstacle(stages) or _silence(work)
+    obstacle = obstacle or volume_wait(work.snapshot) or _stage_obstacle(stages)
+    obstacle = obstacle or _kept(work.snapshot) or _silence(work)
     if obstacle is not None:
         return Condition(ConditionType.PROGRESSING, "False", *obstacle)
     trainer = stages[-1]
@@ -49,11 +51,15 @@ def plan_progressing(work: RunPass, stages: Sequence[Stage], obstacle: Obstacle 
     return Condition(ConditionType.PROGRESSING, "True", reason, f"{phase}: {waiting}")
 
 
-def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle | None:
-    """What keeps children from being made; `conflicts` are the taken names, with their kinds."""
+def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str], going: Sequence[str] = ()) -> Obstacle | None:
+    """What keeps children from being made; `conflicts` are the taken names, with their kinds, and `going` are sentences
+    about children that are being deleted."""
     if conflicts:
-        message = f"{conflicts[0]} exists and is not this run's; delete it or give the run another name"
+        first, more = conflicts[0], f", like {len(conflicts) - 1} more," if len(conflicts) > 1 else ""
+        message = f"{first} exists{more} and is not this run's; delete it or give the run another name"
         return Reason.NAME_CONFLICT, message
+    if going:
+        return Reason.TERMINATING, f"{going[0]}; it is made anew when it is"
     if missing := snapshot.missing_datasets():
         name = missing[0]
         return (
@@ -61,13 +67,19 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str]) -> Obstacle |
             f'ConfigMap "{name}" of tasks.dataset does not exist; make it: sweyard tasks push {name} '
             f"--namespace {snapshot.namespace}",
         )
-    if snapshot.refusals:
-        refusal = snapshot.refusals[0]
+    refusal = next((one for one in snapshot.refusals if not one.stays), None)
+    if refusal is not None:
         if refusal.reason == RefusalReason.NOT_SERVED:
             reason, remedy = _NOT_SERVED.get(refusal.kind, (Reason.REFUSED, "install the chart again"))
             return reason, f"{refusal.message}: {remedy}"
-        return _REFUSALS[refusal.reason], f"{refusal.name}: {refusal.message}"
+        return _REFUSALS[refusal.reason], str(refusal)
     return None
+
+
+def _kept(snapshot: RunSnapshot) -> Obstacle | None:
+    """What may not be deleted or changed: nothing waits for it, or nobody would restart the trainer meanwhile."""
+    refusal = next((one for one in snapshot.refusals if one.stays), None)
+    return None if refusal is None else (_REFUSALS[refusal.reason], str(refusal))
 
 
 def _stage_obstacle(stages: Sequence[Stage]) -> Obstacle | None:

@@ -69,6 +69,8 @@ class Reason(StrEnum):
     CACHE_MISSING = "CacheMissing"
     POOL_MISSING = "PoolMissing"
     POOL_NOT_READY = "PoolNotReady"
+    VOLUME_LOST = "VolumeLost"
+    VOLUME_PENDING = "VolumePending"
     UNSCHEDULABLE = "Unschedulable"
     PLACEMENT_DEADLINE = "PlacementDeadline"
     IMAGE_PULL = "ImagePull"
@@ -110,11 +112,11 @@ MEMORY = (Reason.OUT_OF_MEMORY, Reason.ACCELERATOR_MEMORY)
 REFUSALS = frozenset(
     {
         *(Reason.QUOTA_EXCEEDED, Reason.FORBIDDEN, Reason.REFUSED, Reason.FAILED_CREATE),
-        *(Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING, Reason.JOB_SUSPENDED),
+        *(Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING, Reason.JOB_SUSPENDED, Reason.VOLUME_LOST),
     }
 )
 """Somebody says no to something that the run needs: quota, admission, rights, validation, a name that is taken, a kind
-that is not known, a queue that the run is not in."""
+that is not known, a queue that the run is not in, a volume that is gone."""
 
 WARNINGS = frozenset(Reason) - {
     *(Reason.NOT_NEEDED, Reason.EXTERNAL, Reason.EMBEDDED, Reason.COLOCATED, Reason.READY, Reason.RUNNING),

@@ -28,6 +28,7 @@ from sweyard_operator.resources import (
     STATEFUL_SETS,
     WORKLOADS,
     Manifest,
+    Resource,
     name_of,
     resource_of,
 )
@@ -43,10 +44,17 @@ class Children:
     """Nothing is missing any more."""
     conflicts: tuple[str, ...]
     """Wanted names that somebody else's objects have, with their kinds."""
+    going: tuple[str, ...]
+    """Wanted objects that are being deleted and are not gone, with their kinds, and with what keeps them."""
 
 
-def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool = False) -> list[Manifest]:
-    """What must be there before any pod: policies above all, since a pod may run before a policy that comes late."""
+def build_foundation(
+    run: RunContext, settings: RunSettings, *, has_config: bool = False, gateway_address: str | None = None
+) -> list[Manifest]:
+    """What must be there before any pod: policies above all, since a pod may run before a policy that comes late.
+
+    `gateway_address` is the one that a trainer at work was told.
+    """
     maybe = [
         # Immutable, and dear to write as YAML: not made again to be compared.
         None if has_config else build_config_map(run),
@@ -58,7 +66,7 @@ def build_foundation(run: RunContext, settings: RunSettings, *, has_config: bool
         build_trainer_service(run),
         build_pod_group(run),
         build_engine_service(run) if run.has_engines else None,
-        build_gateway_service(run) if run.has_gateway else None,
+        build_gateway_service(run, gateway_address) if run.has_gateway else None,
         build_image_cache(run),
         build_rollout_pool(run),
     ]
@@ -73,19 +81,26 @@ def build_servers(run: RunContext, settings: RunSettings, num_engines: int) -> l
 
 def plan_children(snapshot: RunSnapshot, wanted: Iterable[Manifest]) -> Children:
     """Create what is absent, bring policies up to date, and never touch what another owner has."""
-    create, apply, conflicts, is_complete = [], [], [], True
+    create, apply, conflicts, going, is_complete = [], [], [], [], True
     for manifest in wanted:
         resource, name = resource_of(manifest), name_of(manifest)
         live = snapshot.owned(resource, name)
         if live is None or "deletionTimestamp" in live["metadata"]:
             is_complete = False
+        if live is not None and "deletionTimestamp" in live["metadata"]:
+            going.append(_tell_going(resource, name, live))
         if live is None and (resource, name) in snapshot.children:
             conflicts.append(f'{resource.kind} "{name}"')
         elif live is None:
             create.append(manifest)
         elif resource in APPLIED_LATER:
             apply.append(_with_uid(manifest, live))
-    return Children(tuple(create), tuple(apply), is_complete, tuple(conflicts))
+    return Children(tuple(create), tuple(apply), is_complete, tuple(conflicts), tuple(going))
+
+
+def _tell_going(resource: Resource, name: str, live: Manifest) -> str:
+    kept = f" (kept by {', '.join(live['metadata']['finalizers'])})" if live["metadata"].get("finalizers") else ""
+    return f'{resource.kind} "{name}" is being deleted and not gone{kept}'
 
 
 def _with_uid(manifest: Manifest, live: Manifest) -> Manifest:

@@ -15,12 +15,14 @@ from sweyard_operator.build.trainer_job import build_trainer_job
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.plan.bad_config import plan_invalid, plan_unreadable
 from sweyard_operator.plan.deadline import deadline
-from sweyard_operator.plan.engine_count import plan_engine_count, scale_engines
+from sweyard_operator.plan.deleted import plan_deleted
+from sweyard_operator.plan.engine_count import plan_engine_count, scale_servers
 from sweyard_operator.plan.failed_attempt import read_failure
 from sweyard_operator.plan.finish import is_finished, plan_finished, plan_verdict
 from sweyard_operator.plan.gpu_budget import plan_budget, seconds_left
 from sweyard_operator.plan.inference import find_user_fault, plan_inference
 from sweyard_operator.plan.lost_pods import plan_lost_pods
+from sweyard_operator.plan.orphans import plan_orphans
 from sweyard_operator.plan.outlived import end_failed
 from sweyard_operator.plan.phase import active_phase
 from sweyard_operator.plan.plan import Event, Plan
@@ -31,6 +33,7 @@ from sweyard_operator.plan.reasons import Reason
 from sweyard_operator.plan.restart_policy import (
     Ended,
     Failures,
+    Running,
     Start,
     Waiting,
     count_ledger,
@@ -63,6 +66,7 @@ from sweyard_operator.plan.unplaced import (
     plan_unplaced,
     seconds_to_placement_deadline,
 )
+from sweyard_operator.plan.volume import volume_obstacle
 from sweyard_operator.plan.waiting import POLL_SECONDS, recorded_failures
 from sweyard_operator.resources import CONFIG_MAPS, SERVICES, Manifest
 
@@ -70,10 +74,10 @@ from sweyard_operator.resources import CONFIG_MAPS, SERVICES, Manifest
 def plan_training_run(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> Plan:
     """What to do about one run, now."""
     if snapshot.is_deleting:
-        return Plan()
+        return plan_deleted(snapshot, now)
     plan = _plan_life(snapshot, settings, now)
     deletions, events = plan_lost_pods(snapshot, now)
-    return replace(plan, delete=(*plan.delete, *deletions), events=(*plan.events, *events))
+    return replace(plan, delete=(*plan.delete, *deletions, *plan_orphans(snapshot)), events=(*plan.events, *events))
 
 
 def _plan_life(snapshot: RunSnapshot, settings: RunSettings, now: datetime) -> Plan:
@@ -127,11 +131,17 @@ def _plan_active(work: RunPass) -> Plan:
     run, snapshot, now = work.run, work.snapshot, work.now
     has_config = snapshot.owned(CONFIG_MAPS, config_map_name(run.name)) is not None
     # The config is stored once, with the images that the data sets name: so they must be there first.
-    wanted = build_foundation(run, work.settings, has_config=has_config) if not snapshot.missing_datasets() else []
+    wanted = []
+    if not snapshot.missing_datasets():
+        known = work.gang.job.gateway_address if isinstance(work.gang, Running) else None
+        wanted = build_foundation(run, work.settings, has_config=has_config, gateway_address=known)
     foundation = plan_children(snapshot, wanted)
     servers = plan_children(snapshot, build_servers(run, work.settings, plan_engine_count(work)))
     job = plan_children(snapshot, _next_job(work))
-    obstacle = find_obstacle(snapshot, [*foundation.conflicts, *servers.conflicts, *job.conflicts])
+    parts = (foundation, servers, job)
+    obstacle = volume_obstacle(run, snapshot) or find_obstacle(
+        snapshot, [name for part in parts for name in part.conflicts], [told for part in parts for told in part.going]
+    )
     may_serve = foundation.is_complete and obstacle is None
     stages = [plan_images(run, snapshot), plan_sandboxes(run, snapshot), plan_inference(run, snapshot, now)]
     may_train = may_serve and servers.is_complete and all(stage.opens for stage in stages)
@@ -159,7 +169,7 @@ def _plan_active(work: RunPass) -> Plan:
         delete=plan_forgetting(snapshot),
         patch=(
             *tell_pods_ready(work, is_ready=trainer.is_ready),
-            *scale_engines(work),
+            *scale_servers(work),
             *end_stalled(work),
             *end_failed(snapshot.namespace, snapshot.pods_of(COMPONENT_TRAINER), now),
         ),

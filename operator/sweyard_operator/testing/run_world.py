@@ -81,7 +81,9 @@ class RunWorld(ScriptedObjects):
             run=copy.deepcopy(self.run),
             children={key: item for key, item in self.objects.items() if key[0] != JOBS or not self._is_ours(item)},
             jobs=tuple(read_job(job, self.warnings.get(job["metadata"]["uid"])) for job in jobs if self._is_ours(job)),
-            pods=tuple(read_pod(pod, self.warnings.get(pod["metadata"]["uid"])) for pod in self.pods.values()),
+            pods=tuple(
+                read_pod(pod, self.warnings.get(pod["metadata"]["uid"]), now=self.now) for pod in self.pods.values()
+            ),
             image_cache=self._shared(IMAGE_CACHES, "images", "cacheRef"),
             rollout_pool=self._shared(ROLLOUT_POOLS, "sandboxes", "poolRef"),
             warnings=self.warnings,

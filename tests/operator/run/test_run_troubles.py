@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sweyard_operator.resources import JOBS, STATEFUL_SETS
+from sweyard_operator.resources import DEPLOYMENTS, JOBS, STATEFUL_SETS
 from sweyard_operator.testing.run_world import RunWorld
 
 Make = Callable[..., RunWorld]
@@ -118,6 +118,58 @@ def test_quota_that_forbids_engine_pods_is_named(make_world: Make) -> None:
     assert condition["reason"] == "FailedCreate"
     assert "exceeded quota: small" in condition["message"]
     assert "raise the quota or lower inference.resources" in condition["message"]
+
+
+REFUSED_PODS = [
+    ("exceeded quota: small, limited: pods=0", "; raise the quota or lower trainer.resources"),
+    ("maximum memory usage per Container is 1Gi, but limit is 4Gi", "; raise the quota or lower trainer.resources"),
+    ("no PriorityClass with name nope was found", "; create what is missing, or correct the name in the spec"),
+    ('pod rejected: RuntimeClass "nope" not found', "; create what is missing, or correct the name in the spec"),
+    ("image is not from our registry", ""),
+]
+
+
+@pytest.mark.parametrize(("words", "remedy"), REFUSED_PODS)
+def test_gateway_pods_that_are_refused_are_named_with_what_helps(make_world: Make, words: str, remedy: str) -> None:
+    world = make_world()
+    world.settle()
+    world.start_pod("demo-engine-0", "engine")
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": f"forbidden: {words}"}
+    world.objects[DEPLOYMENTS, "demo-gateway"]["status"] = {"conditions": [failure]}
+    world.settle()
+    condition = world.condition("InferenceReady")
+    assert (condition["reason"], condition["message"]) == ("FailedCreate", f"forbidden: {words}{remedy}")
+
+
+def test_a_claim_that_a_pod_waits_for_is_no_matter_of_nodes(make_world: Make) -> None:
+    world = make_world()
+    world.settle()
+    world.serve()
+    words = '0/3 nodes are available: persistentvolumeclaim "runs" not found.'
+    world.strand_pod("demo-engine-0", words)
+    world.settle()
+    assert world.condition("InferenceReady")["message"].endswith("; see kubectl describe pvc, and storage in the spec")
+
+
+def test_a_pod_of_which_no_scheduler_says_anything_is_told(make_world: Make) -> None:
+    world = make_world()
+    world.settle()
+    world.serve()
+    world.pods["demo-engine-0"] |= {"spec": {}, "status": {"phase": "Pending"}}
+    world.wait(59)
+    world.settle()
+    assert world.condition("InferenceReady")["reason"] == "Starting"
+    world.wait(1)
+    world.settle()
+    condition = world.condition("InferenceReady")
+    assert condition["reason"] == "Unschedulable"
+    assert "no scheduler has said anything of it" in condition["message"]
+    uid = world.pods["demo-engine-0"]["metadata"]["uid"]
+    world.warnings[uid] = 'FailedResourceClaimCreation: PodResourceClaim gpu: resourceclaimtemplate "nope" not found'
+    world.settle()
+    assert world.condition("InferenceReady")["message"].endswith(
+        '"nope" not found; create what is missing, or correct the name in the spec'
+    )
 
 
 def test_quota_that_forbids_trainer_pods_is_named(running: Make) -> None:
