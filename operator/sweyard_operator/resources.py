@@ -62,7 +62,7 @@ ALL = (
     *(PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES),
     *(TRAINING_RUNS, ROLLOUT_POOLS, IMAGE_CACHES),
 )
-APPLIED_LATER = (NETWORK_POLICIES,)
+APPLIED_LATER = (NETWORK_POLICIES, ROLE_BINDINGS)
 """Kinds whose objects are created, and then kept as they should be; others are one or the other."""
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

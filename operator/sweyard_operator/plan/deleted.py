@@ -20,7 +20,7 @@ _OF_THE_COLLECTOR = frozenset({"orphan", "foregroundDeletion"})
 def plan_deleted(snapshot: RunSnapshot, now: datetime) -> Plan:
     """The trainer has its time for a checkpoint, as ever."""
     finalizers = snapshot.run["metadata"].get("finalizers") or ()
-    if _OF_THE_COLLECTOR & set(finalizers):
+    if not finalizers or _OF_THE_COLLECTOR & set(finalizers):
         return Plan()
     ledger = recorded_ledger(snapshot)
     going = plan_letting_go(snapshot, ledger, keeps_cache=False)

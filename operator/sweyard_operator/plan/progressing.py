@@ -12,6 +12,7 @@ from sweyard_operator.plan.reasons import WARNINGS, ConditionType, Reason
 from sweyard_operator.plan.restart_policy import Running, Waiting
 from sweyard_operator.plan.run_pass import RunPass
 from sweyard_operator.plan.stage import Stage
+from sweyard_operator.plan.stale_token import stale_token
 from sweyard_operator.plan.stall import has_reported, seconds_to_stall, told_deadline
 from sweyard_operator.plan.volume import volume_wait
 from sweyard_operator.resources import POD_GROUPS, WORKLOADS
@@ -40,7 +41,7 @@ _NOT_SERVED = {
 def plan_progressing(work: RunPass, stages: Sequence[Stage], obstacle: Obstacle | None, phase: str) -> Condition:
     """The condition of an active run."""
     obstacle = obstacle or volume_wait(work.snapshot) or _stage_obstacle(stages)
-    obstacle = obstacle or _kept(work.snapshot) or _silence(work)
+    obstacle = obstacle or stale_token(work) or _kept(work.snapshot) or _silence(work)
     if obstacle is not None:
         return Condition(ConditionType.PROGRESSING, "False", *obstacle)
     trainer = stages[-1]

@@ -83,6 +83,7 @@ class Reason(StrEnum):
     EXITED = "Exited"
     EVENT = "NotStarted"
     FAILED_CREATE = "FailedCreate"
+    TOKEN_REVOKED = "TokenRevoked"
     JOB_SUSPENDED = "JobSuspended"
     STARTUP_DEADLINE = "StartupDeadline"
     NO_REPORT = "NoReport"

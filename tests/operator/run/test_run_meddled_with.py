@@ -13,6 +13,8 @@ from sweyard_operator.resources import (
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
     Resource,
@@ -228,3 +230,41 @@ def test_a_suspension_that_somebody_refuses_says_so(running: Make) -> None:
     world.refusals = (Refusal("Job", "demo-trainer-0", RefusalReason.FORBIDDEN, "not on Fridays", stays=True),)
     world.step()
     assert world.condition("Suspended")["message"] == "demo-trainer-0: not on Fridays"
+
+
+def test_a_trainer_whose_account_was_made_anew_is_told_of_its_token(running: Make) -> None:
+    world = running(restart={"backoffSeconds": 0})
+    world.wait(60)
+    del world.objects[SERVICE_ACCOUNTS, "demo-trainer"]
+    world.settle()
+    told = world.condition("Progressing")
+    assert (told["status"], told["reason"]) == ("False", "TokenRevoked")
+    assert "kubectl delete job demo-trainer-0" in told["message"]
+    del world.objects[JOBS, "demo-trainer-0"]
+    world.step()
+    world.bury_pods()
+    world.settle()
+    world.run_gang(1)
+    world.settle()
+    assert world.condition("Progressing")["status"] == "True"
+
+
+def test_rights_that_somebody_took_are_given_again() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: world.status().get("phase") == "Running")
+        address = (ROLE_BINDINGS, NAMESPACE, "demo-trainer")
+        binding = world.api.store.get(address)
+        assert binding is not None
+        world.api.store.put(ROLE_BINDINGS, {**binding, "subjects": []})
+        world.api.touch()
+        await world.pass_time(10)
+        now = world.api.store.get(address)
+        assert now is not None
+        assert now["subjects"] == binding["subjects"]
+        version = now["metadata"]["resourceVersion"]
+        await world.pass_time(120)
+        now = world.api.store.get(address)
+        assert now is not None
+        assert now["metadata"]["resourceVersion"] == version, "written once"
+
+    play(story, [Ending(10_000, 0)])
