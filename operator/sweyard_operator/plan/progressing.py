@@ -40,7 +40,8 @@ _NOT_SERVED = {
 
 def plan_progressing(work: RunPass, stages: Sequence[Stage], obstacle: Obstacle | None, phase: str) -> Condition:
     """The condition of an active run."""
-    obstacle = obstacle or volume_wait(work.snapshot) or _stage_obstacle(stages)
+    waits_for_volume = volume_wait(work.snapshot) if not stages[-1].is_ready else None
+    obstacle = obstacle or waits_for_volume or _stage_obstacle(stages)
     obstacle = obstacle or stale_token(work) or _kept(work.snapshot) or _silence(work)
     if obstacle is not None:
         return Condition(ConditionType.PROGRESSING, "False", *obstacle)
