@@ -1,10 +1,14 @@
-"""Worlds with one run."""
+"""Worlds with one run, scripted or of a real API server."""
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.operator.run.lab import Lab
 
+from sweyard_cluster.testing import TestCluster
 from sweyard_operator.build.run_context import ApiServerEndpoint, RunSettings
 from sweyard_operator.testing.run_world import RunWorld
 
@@ -42,3 +46,17 @@ def running(make_world: MakeWorld) -> Callable[..., RunWorld]:
         return world
 
     return run
+
+
+@pytest.fixture
+def lab(kinds: TestCluster, tmp_path: Path) -> Iterator[Lab]:
+    """A namespace with an operator at work."""
+    namespace = f"run-{uuid.uuid4().hex[:8]}"
+    kinds.kubectl("create", "namespace", namespace)
+    lab = Lab(kinds, namespace, tmp_path / "operator.log")
+    lab.start_operator()
+    try:
+        yield lab
+    finally:
+        lab.kill_operator()
+        kinds.kubectl("delete", "namespace", namespace, "--wait=false")

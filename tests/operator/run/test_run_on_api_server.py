@@ -1,7 +1,6 @@
 """Runs under the operator process and real controllers; the test plays kubelet and trainer."""
 
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,19 +18,6 @@ pytestmark = pytest.mark.apiserver
 
 HERE = Path(__file__).parent
 GOLDENS = ("tiny", "tiny-development", "deepswe-32b")
-
-
-@pytest.fixture
-def lab(kinds: TestCluster, tmp_path: Path) -> Iterator[Lab]:
-    namespace = f"run-{uuid.uuid4().hex[:8]}"
-    kinds.kubectl("create", "namespace", namespace)
-    lab = Lab(kinds, namespace, tmp_path / "operator.log")
-    lab.start_operator()
-    try:
-        yield lab
-    finally:
-        lab.kill_operator()
-        kinds.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.mark.parametrize("golden", GOLDENS)
