@@ -57,8 +57,8 @@ def find_obstacle(snapshot: RunSnapshot, conflicts: Sequence[str], going: Sequen
     """What keeps children from being made; `conflicts` are the taken names, with their kinds, and `going` are sentences
     about children that are being deleted."""
     if conflicts:
-        first, more = conflicts[0], f", like {len(conflicts) - 1} more," if len(conflicts) > 1 else ""
-        message = f"{first} exists{more} and is not this run's; delete it or give the run another name"
+        more = f" ({len(conflicts) - 1} more are not either)" if len(conflicts) > 1 else ""
+        message = f"{conflicts[0]} exists and is not this run's; delete it or give the run another name{more}"
         return Reason.NAME_CONFLICT, message
     if going:
         return Reason.TERMINATING, f"{going[0]}; it is made anew when it is"
