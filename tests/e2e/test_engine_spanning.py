@@ -32,7 +32,7 @@ SPEC: dict[str, Any] = {
 TOLERANCE = 1e-3
 """Of a token's logprob, by vLLM's kernels and by transformers."""
 COMPARE = """
-import asyncio, json, torch, transformers
+import asyncio, json, shutil, torch, transformers
 from sweyard_trainer.engine.vllm import VllmEngine
 
 PROMPT = list(range(20, 60))
@@ -45,21 +45,22 @@ async def sample():
             PROMPT, max_tokens=16, temperature=1.0, stop_token_ids=[], seed=0, cache_salt="compared")
         if version > 0 and version == await engine.weight_version():
             await engine.close()
-            return version, reply
+            shutil.copytree(f"/var/lib/sweyard/weights/{version}", "/tmp/served", dirs_exist_ok=True)
+            return reply
         await asyncio.sleep(1)
 
 def gap(directory, reply):
-    model = transformers.AutoModelForCausalLM.from_pretrained(f"/var/lib/sweyard/{directory}")
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory)
     ids = torch.tensor([*PROMPT, *reply.token_ids])
     logprobs = model(ids[None]).logits[0, len(PROMPT) - 1:-1].log_softmax(-1)
     sampled = logprobs.gather(1, ids[len(PROMPT):, None])[:, 0]
     return (sampled - torch.tensor(reply.logprobs)).abs().max().item()
 
-version, reply = asyncio.run(sample())
-print(json.dumps({"served": gap(f"weights/{version}", reply), "first": gap("model", reply)}))
+reply = asyncio.run(sample())
+print(json.dumps({"served": gap("/tmp/served", reply), "first": gap("/var/lib/sweyard/model", reply)}))
 """
-"""Largest gaps of the logprobs of an engine, once it has weights of the run, to those of these weights, and to those of
-the weights that it starts with."""
+"""Largest gaps of the logprobs of an engine, once it has weights of the run, to those of these weights, which the run
+soon removes, and to those of the weights that it starts with."""
 
 
 @pytest.mark.parametrize("is_idle", [False, True], ids=["at work", "idle"])
