@@ -40,7 +40,7 @@ ALONE = {
     "node of rank 0 lost": f"{NODES}::test_a_gang_goes_on_without_the_lost_node_of[rank 0]",
     "no node for a rank": f"{NODES}::test_a_gang_with_a_rank_too_many_holds_nothing_until_there_is_a_node_for_it",
     "node of an engine's pod drained": f"{ENGINE}::test_an_engine_one_of_whose_pods_is_drained_comes_back_in_its_rack",
-    "node of an engine's pod lost": f"{ENGINE}::test_an_idle_engine_comes_back_without_the_lost_node_of_a_pod",
+    "node of an engine's pod lost": f"{ENGINE}::test_an_engine_comes_back_without_the_lost_node_of_one_of_its_pods",
 }
 """Rows that are not of the matrix: by the beginning of the test's id."""
 

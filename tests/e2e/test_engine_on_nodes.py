@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.installation import Installation
 from tests.e2e.nodes import GPU
 from tests.e2e.test_engine_scaling import until
-from tests.e2e.test_engine_spanning import DEADLINE_SECONDS, check_weights, idling, is_ready
+from tests.e2e.test_engine_spanning import DEADLINE_SECONDS, check_weights, is_ready
 from tests.e2e.test_engine_spanning import SPEC as SPANNING
 from tests.e2e.test_fault_matrix import steps_in, trainer_paused
 from tests.e2e.test_run_on_cluster import until_gone
@@ -83,17 +83,17 @@ def test_an_engine_one_of_whose_pods_is_drained_comes_back_in_its_rack(
     check_end(three_nodes, namespace, given, record_property)
 
 
-def test_an_idle_engine_comes_back_without_the_lost_node_of_a_pod(
+def test_an_engine_comes_back_without_the_lost_node_of_one_of_its_pods(
     three_nodes: Installation, namespace: str, spare: str, record_property: Record
 ) -> None:
     given = three_nodes.left_in(namespace)
     first, second = begin(three_nodes, namespace, spare)
 
-    with idling(three_nodes, namespace):
+    with trainer_paused(three_nodes, namespace):
         three_nodes.nodes.cut_off(second)
-        began = time.monotonic()
-        three_nodes.nodes.label([spare], RACK, "a")
-        until_whole(three_nodes, namespace, [first, spare], began)
+    began = time.monotonic()
+    three_nodes.nodes.label([spare], RACK, "a")
+    until_whole(three_nodes, namespace, [first, spare], began)
     check_weights(three_nodes, namespace)
     check_end(three_nodes, namespace, given, record_property)
 

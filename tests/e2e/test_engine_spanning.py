@@ -25,10 +25,11 @@ SPEC: dict[str, Any] = {
     "images": {"cacheRef": "shared"},
     "model": {"scratch": {"layers": 2, "hiddenSize": 128, "vocabularySize": 400}},
     "warmup": {"steps": 5, "batchSize": 8},
-    "rollout": {**SHORT["rollout"], "infraRetries": 8},
+    "rollout": {**SHORT["rollout"], "infraRetries": 8, "stepDeadlineSeconds": 1_200},
     "inference": {"engine": "vllm", "tensorParallel": 2, "podsPerEngine": 2},
 }
-"""A model of two heads, of which each pod has one. Attempts are made again for each time that the engine dies."""
+"""A model of two heads, of which each pod has one. Attempts are made again for each time that the engine dies, and a
+step waits for it."""
 TOLERANCE = 1e-3
 """Of a token's logprob, by vLLM's kernels and by transformers."""
 COMPARE = """
