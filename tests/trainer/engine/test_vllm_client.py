@@ -1,5 +1,6 @@
 """The vLLM client against scripted servers; the real one is in test_vllm_server.py."""
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Callable
@@ -238,7 +239,19 @@ async def test_a_paused_server_is_waited_for() -> None:
     server = ScriptedServer(503, 503, GOOD)
     async with client_of(server) as engine:
         assert (await complete(engine)).token_ids == (7, 8)
+        assert engine.trouble == ""
     assert len(server.requests) == 3
+
+
+async def test_while_a_server_is_waited_for_its_client_says_why(unused_tcp_port_factory: Callable[[], int]) -> None:
+    engine = VllmEngine(f"http://127.0.0.1:{unused_tcp_port_factory()}")
+    call = asyncio.create_task(complete(engine))
+    async with asyncio.timeout(20):
+        while not engine.trouble:
+            await asyncio.sleep(0.01)
+    assert "gave no answer: ClientConnectorError" in engine.trouble
+    call.cancel()
+    await engine.close()
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,17 @@ async def test_a_first_prompt_beyond_its_limit_is_never_sampled(client: GatewayC
     assert engine.prompts == []
 
 
+async def test_a_session_that_ends_while_its_engine_is_away_says_so(client: GatewayClient, engine: FakeEngine) -> None:
+    await client.use_weights(7)
+    session = await client.open_session("a", temperature=1.0, seed=0)
+    first = await session.chat([USER])
+    engine.hangs = True
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await session.chat([USER, Message("assistant", first.content), USER])
+    assert (await client.finish_session("a")).failure == "fake gave no answer"
+
+
 async def test_a_dead_engine_is_infrastructure(client: GatewayClient, engine: FakeEngine) -> None:
     await client.use_weights(7)
     session = await client.open_session("a", temperature=1.0, seed=0)

@@ -82,6 +82,8 @@ class SessionBook:
         self.opened: list[str] = []
         self.refusals_left = 0
         """So many times no engine serves."""
+        self.failure = ""
+        """Of each session's last call."""
 
     async def use_weights(self, version: int, num_engines: int | None = None) -> None:
         return None
@@ -96,7 +98,7 @@ class SessionBook:
 
     async def finish_session(self, session_id: str) -> SessionRecord:
         self.open.remove(session_id)
-        return SessionRecord((), 0, False)
+        return SessionRecord((), 0, False, failure=self.failure)
 
     async def close(self) -> None:
         return None

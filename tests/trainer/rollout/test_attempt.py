@@ -62,6 +62,18 @@ async def test_every_attempt_ends_in_one_typed_outcome(
     assert not bench.sessions.open
 
 
+async def test_time_that_runs_out_while_the_engine_is_away_is_no_failure_of_the_policy(
+    make_bench: Callable[..., Any], plan: AttemptPlan
+) -> None:
+    bench = make_bench("hang")
+    bench.sessions.failure = "http://e gave no answer: 503"
+    trajectory = await run_attempt(plan, bench.workbench, RULES, "n")
+    assert (trajectory.outcome, trajectory.infra_reason) == (
+        Outcome.ENV_INFRA,
+        "EngineUnavailable: http://e gave no answer: 503",
+    )
+
+
 async def test_the_data_sets_own_rule_can_be_the_reward(make_bench: Callable[..., Any], plan: AttemptPlan) -> None:
     bench = make_bench(AgentEnd.FINISHED, grades=[OFFICIAL_ONLY])
     trajectory = await run_attempt(plan, bench.workbench, replace(RULES, strict=False), "n")

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,6 +99,7 @@ def make_stream(
     on_attempt: Callable[[Trajectory], None] = lambda attempt: None,
     state: tuple[dict[str, Any], dict[str, Any], list[Trajectory]] | None = None,
     shares_places: Callable[[], bool] = lambda: False,
+    engines_absent_at: Callable[[], float] = lambda: -math.inf,
 ) -> tuple[RolloutStream, TaskCursor, Backlog]:
     """A stream from the start, or from the state of a cursor and a backlog."""
     cursor, pool = TaskCursor(tuple(tasks), 0), WorkerPool([worker], max_concurrent)
@@ -117,6 +119,7 @@ def make_stream(
         verifier=TaskVerifier(pool, cursor, set()) if rules.verify_tasks else None,
         on_attempt=on_attempt,
         shares_places=shares_places,
+        engines_absent_at=engines_absent_at,
     )
     return stream, cursor, backlog
 
@@ -209,6 +212,24 @@ async def test_no_attempt_is_cut_for_the_time_that_another_ones_attempts_used_th
     rollouts = await stream.collect(1, 0, 1)
     assert (trained_tasks(rollouts), rollouts.num_stragglers) == (order[:2], 0)
     assert deadlines == 3
+
+
+async def test_no_attempt_is_cut_for_the_time_that_no_engine_served(tasks: dict[str, Task]) -> None:
+    order = TaskCursor(tuple(tasks), 0)._order()
+    worker = GatedWorker([order[0]])
+    looks = 0
+
+    def engines_absent_at() -> float:
+        nonlocal looks
+        looks += 1
+        if looks == 9:
+            worker.gates[order[0]].set()
+        return asyncio.get_running_loop().time()
+
+    rules = replace(OVERLAPPED, deadline_seconds=0.05)
+    stream, *_ = make_stream(worker, tasks, rules, engines_absent_at=engines_absent_at)
+    rollouts = await stream.collect(1, 0, 1)
+    assert (trained_tasks(rollouts), rollouts.num_stragglers) == (order[:2], 0)
 
 
 async def test_tasks_whose_gold_patch_fails_are_set_aside_and_replaced(tasks: dict[str, Task]) -> None:

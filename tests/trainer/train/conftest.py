@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +143,7 @@ class EventfulSync:
 
     reads_files = True
     scalable = None
+    absent_at = -math.inf
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -258,5 +262,17 @@ def make_life() -> Callable[..., Life]:
 
 
 @pytest.fixture
-def crash_error() -> type[CrashError]:
-    return CrashError
+def crash() -> Callable[..., AbstractAsyncContextManager[None]]:
+    """A block in which a life ends by a crash. What it has begun in threads ends, too, before another begins: a process
+    that is killed takes them along."""
+
+    @asynccontextmanager
+    async def crashing(match: str | None = None) -> AsyncIterator[None]:
+        threads = ThreadPoolExecutor()
+        asyncio.get_running_loop().set_default_executor(threads)
+        with pytest.raises(CrashError, match=match):
+            yield
+        threads.shutdown()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+
+    return crashing

@@ -100,11 +100,11 @@ async def test_every_task_is_trained_once_and_none_is_staler_than_allowed(
 
 @pytest.mark.parametrize("crash_at", [4, 11, 18, 25, 32, 39, 46, 53, 58])
 async def test_a_run_killed_anywhere_loses_and_doubles_no_task(
-    world: Any, make_life: Callable[..., Any], crash_error: type[Exception], crash_at: int
+    world: Any, make_life: Callable[..., Any], crash: Callable[..., Any], crash_at: int
 ) -> None:
     changes = {"rollout": rollout(2), "evaluation": {"everySteps": 0}, "warmup": {"steps": 0}}
     world.crash_at = crash_at
-    with pytest.raises(crash_error):
+    async with crash():
         await TrainingLoop(uneven(make_life(world, **changes)).run).run()
     summary = await TrainingLoop(uneven(make_life(world, **changes)).run).run()
     assert summary["steps"] == STEPS
@@ -182,11 +182,11 @@ async def test_its_row_of_metrics_is_of_the_step_that_it_evaluates(world: Any, m
 
 @pytest.mark.parametrize("crash_at", [42, 46, 50, 54, 58, 62])
 async def test_a_run_killed_beside_an_evaluation_evaluates_the_same_weights_again(
-    world: Any, make_life: Callable[..., Any], crash_error: type[Exception], crash_at: int
+    world: Any, make_life: Callable[..., Any], crash: Callable[..., Any], crash_at: int
 ) -> None:
     changes = {"rollout": rollout(2), "evaluation": {"everySteps": 2}, "checkpoint": {"everySteps": 5}}
     world.crash_at = crash_at
-    with pytest.raises(crash_error):
+    async with crash():
         await TrainingLoop(uneven(make_life(world, **changes)).run).run()
     summary = await TrainingLoop(uneven(make_life(world, **changes)).run).run()
     assert list(summary["evaluations"]) == ["untrained", "warmed-up", "step-2", "step-4", "final"]

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 
 from sweyard_api.constants import EXIT_CODE_USER_FAULT
 from sweyard_sandbox.outcome import Outcome
-from sweyard_trainer.errors import ReportRefusedError, StoppedError
-from sweyard_trainer.exit_codes import exit_code_of
+from sweyard_trainer.errors import NothingToTrainError, ReportRefusedError, StoppedError
+from sweyard_trainer.exit_codes import FAILED, exit_code_of
 from sweyard_trainer.phases.policy import AgentFailsError, NoSignalError
 from sweyard_trainer.restarts import RESTARTS_FILE
 from sweyard_trainer.rollout.plan import AttemptPlan
@@ -129,11 +130,11 @@ async def undisturbed(tmp_path: Path, world: Any, make_life: Callable[..., Any])
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.2, 0.3, 0.37, 0.5, 0.55, 0.63, 0.7, 0.83, 0.9, 0.97, 0.99])
 async def test_a_run_killed_anywhere_ends_with_the_same_weights_tasks_and_figures(
-    tmp_path: Path, world: Any, make_life: Callable[..., Any], crash_error: type[Exception], share: float
+    tmp_path: Path, world: Any, make_life: Callable[..., Any], crash: Callable[..., Any], share: float
 ) -> None:
     reference, weights, num_events = await undisturbed(tmp_path, world, make_life)
     world.crash_at = int(share * num_events)
-    with pytest.raises(crash_error):
+    async with crash():
         await TrainingLoop(make_life(world).run).run()
     life = make_life(world)
     summary = await TrainingLoop(life.run).run()
@@ -216,7 +217,7 @@ async def test_a_finished_run_started_again_trains_no_further(world: Any, make_l
 
 
 async def test_engines_get_the_checkpoints_version_before_the_first_rollout_of_a_resumed_run(
-    world: Any, make_life: Callable[..., Any], crash_error: type[Exception]
+    world: Any, make_life: Callable[..., Any]
 ) -> None:
     await TrainingLoop(make_life(world, steps=3).run).run()
     del world.events[:]
@@ -264,6 +265,42 @@ async def test_tasks_that_teach_nothing_end_the_run_in_a_sentence(world: Any, ma
     life.worker.run = lambda plan, run=life.worker.run: dull(run, plan)
     with pytest.raises(NoSignalError, match="dynamicSampling"):
         await TrainingLoop(life.run).run()
+
+
+async def test_steps_of_which_every_attempt_is_lost_are_not_the_tasks_fault(
+    world: Any, make_life: Callable[..., Any]
+) -> None:
+    async def train_nothing(*_: Any) -> None:
+        raise NothingToTrainError("every attempt was lost to infrastructure")
+
+    life = make_life(world, algorithm={"dynamicSampling": True, "maxRefills": 1})
+    life.worker.run = lambda plan, run=life.worker.run: lost(run, plan)
+    life.learner.train_step = train_nothing
+    with pytest.raises(NothingToTrainError) as told:
+        await TrainingLoop(life.run).run()
+    assert exit_code_of(told.value) == FAILED
+
+
+QUICK = {"type": "short", "timeoutSeconds": 1}
+
+
+async def test_a_step_waits_for_engines_beyond_its_deadline(world: Any, make_life: Callable[..., Any]) -> None:
+    life = make_life(world, steps=1, agent=QUICK, rollout={"stepDeadlineSeconds": 1})
+    life.run.weight_sync.absent_at = math.inf
+    life.worker.run = lambda plan, run=life.worker.run: late(run, plan)
+    await TrainingLoop(life.run).run()
+    [step] = (world.storage / "rollouts").glob("step-*.parquet")
+    assert not any(attempt.outcome.is_infrastructure for attempt in read_attempts(step))
+
+
+async def late(run: Callable[..., Any], plan: AttemptPlan) -> Any:
+    if plan.attempt_id.startswith("1/"):
+        await asyncio.sleep(1.5)
+    return await run(plan)
+
+
+async def lost(run: Callable[..., Any], plan: AttemptPlan) -> Any:
+    return replace(await run(plan), reward=0.0, outcome=Outcome.ENV_INFRA)
 
 
 async def dull(run: Callable[..., Any], plan: AttemptPlan) -> Any:

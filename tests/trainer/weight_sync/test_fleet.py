@@ -1,6 +1,7 @@
 """Engines that die, hang, answer late or confirm the wrong version, in a time that jumps."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -228,11 +229,17 @@ def test_a_watch_without_any_engine_ends_typed_and_an_engine_in_time_saves_it() 
         engine = ScriptedEngine("a")
         async with Watched(engine) as watched:
             await watched.fleet.publish(1)
+            served_since = now()
+            await asyncio.sleep(PATIENCE.gone)
+            assert watched.fleet.absent_at <= served_since
             engine.dead = True
             await asyncio.sleep(PATIENCE.gone)
+            assert now() - watched.fleet.absent_at <= PATIENCE.pause
             engine.come_back()
+            came_back = now()
             await asyncio.sleep(2 * PATIENCE.gone)
             assert (watched.fleet.serving, engine.weights) == (["a"], "1")
+            assert abs(watched.fleet.absent_at - came_back) <= STAGES_SECONDS + PATIENCE.pause
             engine.dead = True
             began = now()
             with pytest.raises(EnginesGoneError, match="no engine has served for 300 s"):
@@ -248,6 +255,7 @@ def test_without_servers_there_is_nobody_to_tell_and_nobody_to_miss() -> None:
             await watched.fleet.publish(1)
             await asyncio.sleep(10 * PATIENCE.gone)
             assert not watched.task.done()
+            assert watched.fleet.absent_at == -math.inf
 
     run_in_virtual_time(main())
 

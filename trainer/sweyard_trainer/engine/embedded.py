@@ -51,6 +51,10 @@ class TransformersEngine:
     def name(self) -> str:
         return "transformers"
 
+    @property
+    def trouble(self) -> str:
+        return ""
+
     async def check(self) -> None:
         await self.complete([0], max_tokens=1, temperature=1.0, stop_token_ids=[], seed=0, cache_salt="")
 

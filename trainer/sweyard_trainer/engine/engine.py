@@ -56,6 +56,11 @@ class Engine(Protocol):
         """For logs and for choosing: a URL, or a word for an embedded one."""
         ...
 
+    @property
+    def trouble(self) -> str:
+        """Why it does not answer at present, and is asked again and again; empty while it does."""
+        ...
+
     async def check(self) -> None:
         """Sample one token to see that ids and logprobs come back. Raises EngineUnfitError, EngineError."""
         ...

@@ -31,6 +31,10 @@ class FakeEngine:
     def name(self) -> str:
         return self._name
 
+    @property
+    def trouble(self) -> str:
+        return f"{self._name} gave no answer" if self.hangs else ""
+
     async def check(self) -> None:
         return None
 

@@ -23,6 +23,7 @@ class RecordedEngine:
     version: int = 0
     """That it says it serves; each reply keeps the version that it was sampled with."""
     name: str = "recorded"
+    trouble: str = ""
     _said: set[tuple[int, int]] = field(default_factory=set)
     """Segment and begin of each reply that was given."""
 

@@ -50,10 +50,15 @@ class VllmEngine:
         self._deadline_seconds = deadline_seconds
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._http: aiohttp.ClientSession | None = None
+        self._trouble = ""
 
     @property
     def name(self) -> str:
         return self._url
+
+    @property
+    def trouble(self) -> str:
+        return self._trouble
 
     async def check(self) -> None:
         await self.complete([0], max_tokens=1, temperature=0.5, stop_token_ids=[], seed=0, cache_salt="check")
@@ -131,8 +136,11 @@ class VllmEngine:
         give_up_at = loop.time() + self._deadline_seconds
         while True:
             try:
-                return await request(give_up_at - loop.time())
+                answer = await request(give_up_at - loop.time())
+                self._trouble = ""
+                return answer
             except _NoAnswerError as error:
+                self._trouble = f"{self._url}{path} gave no answer: {error.problem}"
                 if error.status is not None and error.status not in RETRY_STATUSES:
                     raise EngineError(f"{self._url}{path} answered {error.status}: {error.problem}") from None
                 if loop.time() + RETRY_SECONDS >= give_up_at:

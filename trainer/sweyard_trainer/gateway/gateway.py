@@ -169,7 +169,7 @@ class Gateway:
         except (EngineError, EngineUnfitError) as error:
             session.failure = error.message if isinstance(error, EngineError) else str(error)
             raise
-        session.failure = ""
+        session.failure, session.asked = "", None
         reply = session.conversation.close(opening, completion)
         session.truncated |= completion.finish_reason is FinishReason.LENGTH
         parsed = form.parse(reply.content, schemas or {}) if form else Parsed(reply.content)
@@ -210,6 +210,7 @@ class Gateway:
     ) -> Completion:
         engines = self._engines
         engine = engines.choose(session.id)
+        session.asked = engine
         seed = call_seed(session.seed, session.num_calls)
         session.num_calls += 1
         answer = engine.complete(

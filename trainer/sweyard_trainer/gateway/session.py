@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sweyard_sandbox.agents.protocol import Message
 from sweyard_sandbox.errors import SweyardError
+from sweyard_trainer.engine.engine import Engine
 from sweyard_trainer.gateway.conversation import Conversation
 from sweyard_trainer.gateway.shown_replies import ShownReplies
 from sweyard_trainer.trajectory import Segment
@@ -44,7 +45,7 @@ class SessionRecord:
     messages: tuple[Message, ...] = ()
     """The longest conversation, as people read it."""
     failure: str = ""
-    """Why the last call had no reply, if no engine could give one."""
+    """Why the last call had no reply, if no engine could give one, or none did before the session's end."""
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ class Session:
     shown: ShownReplies = field(default_factory=ShownReplies)
     spent: str = ""
     failure: str = ""
+    asked: Engine | None = None
+    """Which has not answered its last call."""
     first_prompt_tokens: int | None = None
     num_calls: int = 0
     truncated: bool = False
@@ -90,4 +93,5 @@ class Session:
     def record(self) -> SessionRecord:
         """What it leaves."""
         talk = self.conversation
-        return SessionRecord(talk.segments(), talk.num_forks, self.truncated, self.spent, talk.messages, self.failure)
+        failure = self.failure or (self.asked.trouble if self.asked is not None else "")
+        return SessionRecord(talk.segments(), talk.num_forks, self.truncated, self.spent, talk.messages, failure)

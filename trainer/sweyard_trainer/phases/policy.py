@@ -61,7 +61,7 @@ class Policy:
         progress.update(phase="rl", message=f"step {number}: attempts under way")
         rollouts = await self._collect(number)
         with_signal = sum(map(self._teaches, rollouts.groups))
-        self._count_silent_steps(with_signal)
+        self._count_silent_steps(with_signal, rollouts.attempts)
         self._count_agentless_steps(rollouts.attempts)
         rolled = time.monotonic()
         # Strictly on-policy, nothing samples while the learner computes: engines may be asleep, or share its threads.
@@ -131,6 +131,7 @@ class Policy:
                 verifier=verifier if life.spec.reward.verify_tasks else None,
                 on_attempt=self._attempt_ended,
                 shares_places=lambda: self._held_out.is_under_way,
+                engines_absent_at=lambda: life.run.weight_sync.absent_at,
             )
             pool.occupancy.idle_fraction()  # what was before does not count
         return self._stream, self._journal
@@ -140,10 +141,12 @@ class Policy:
         self._journal.write(attempt)
         self._life.run.progress.attempt_done(attempt)
 
-    def _count_silent_steps(self, with_signal: int) -> None:
+    def _count_silent_steps(self, with_signal: int, attempts: Sequence[Trajectory]) -> None:
+        """Where none was scored it is not the tasks that teach nothing."""
         state, algorithm = self._life.state, self._life.spec.algorithm
         state.silent_steps = 0 if with_signal else state.silent_steps + 1
-        if algorithm.dynamic_sampling and state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
+        are_scored = any(not attempt.outcome.is_infrastructure for attempt in attempts)
+        if algorithm.dynamic_sampling and are_scored and state.silent_steps >= MAX_STEPS_WITHOUT_SIGNAL:
             raise NoSignalError(
                 f"in {state.silent_steps} steps, refills included, no group's rewards differed: "
                 "choose tasks that this model sometimes solves, or set algorithm.dynamicSampling to false"

@@ -155,7 +155,10 @@ async def _work(plan: AttemptPlan, bench: Workbench, rules: AttemptRules, nonce:
 async def _converse(
     plan: AttemptPlan, bench: Workbench, rules: AttemptRules, sandbox: Sandbox, nonce: str, timings: Timings
 ) -> Work:
-    """Let the agent work in a session of its own, which is finished whatever happens."""
+    """Let the agent work in a session of its own, which is finished whatever happens.
+
+    Raises InfrastructureError also for an agent whose time ran out while its engine gave no answer.
+    """
     session_id = f"{plan.attempt_id}@{nonce}"
     session = observed(await _open_session(plan, bench, rules, session_id), timings)
     end: AgentEnd | None = None
@@ -170,6 +173,8 @@ async def _converse(
         end = None
     finally:
         record = await bench.gateway.finish_session(session_id)
+    if end is AgentEnd.TIMEOUT and record.failure:
+        raise InfrastructureError(FailureReason.ENGINE, record.failure)
     if session.messages or not output:
         return Work("", end, record, session.messages or list(record.messages))
     return _programs_work(end, record, output)

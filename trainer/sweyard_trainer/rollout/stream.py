@@ -3,13 +3,15 @@
 Invariants (tests/trainer/rollout/test_stream.py):
 - every attempt ends in exactly one Trajectory, unless its group is dropped while it runs;
 - a step waits no longer than its deadline plus what closing a sandbox takes; stragglers are masked as infrastructure.
-  The deadline counts anew while others share the places, as attempts may wait for one;
+  The deadline counts anew while others share the places, as attempts may wait for one, and from when engines serve
+  again, for which they wait, too;
 - cursor and backlog change together between two awaits, so that a checkpoint never loses or doubles a task;
 - without staleness nothing runs between two steps, and which tasks a step draws depends only on the cursor and on
   which groups had signal.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -56,10 +58,12 @@ class RolloutStream:
         verifier: TaskVerifier | None,
         on_attempt: Callable[[Trajectory], None],
         shares_places: Callable[[], bool] = lambda: False,
+        engines_absent_at: Callable[[], float] = lambda: -math.inf,
     ) -> None:
         """`on_attempt` hears of each attempt as it ends. Without a verifier every task is taken for sound.
 
-        `shares_places` says whether another's attempts, which end by themselves, use the pool now.
+        `shares_places` says whether another's attempts, which end by themselves, use the pool now;
+        `engines_absent_at` when, by the event loop's clock, none was last known to serve.
         """
         self._tasks = tasks
         self._cursor = cursor
@@ -69,6 +73,7 @@ class RolloutStream:
         self._verifier = verifier
         self._on_attempt = on_attempt
         self._shares_places = shares_places
+        self._engines_absent_at = engines_absent_at
         self._running: dict[int, asyncio.Task[None]] = {}
         """By the group's number."""
         self._failure: BaseException | None = None
@@ -79,7 +84,7 @@ class RolloutStream:
 
         Raises EngineUnfitError, CustomCodeError; NoTasksError when every task has been set aside.
         """
-        deadline = self._deadline()
+        began = self._now()
         await self._cancel(self._backlog.open(step, version, steps_left))
         self._begin_groups()
         waiting = [group for group in self._backlog.under_way if group.number not in self._running]
@@ -89,10 +94,10 @@ class RolloutStream:
             await self._raise_failure()
             if (rollouts := self._backlog.take_batch()) is not None:
                 return rollouts
-            if await self._changed_before(deadline):
+            if await self._changed_before(self._deadline(began)) or self._deadline(began) > self._now():
                 continue
             if self._shares_places():
-                deadline = self._deadline()
+                began = self._now()
             else:
                 await self._cut(self._backlog.overdue())
 
@@ -162,8 +167,11 @@ class RolloutStream:
     async def _cancel(self, groups: Collection[Group]) -> None:
         await cancel_all(self._running[group.number] for group in groups if group.number in self._running)
 
-    def _deadline(self) -> float:
-        return asyncio.get_running_loop().time() + self._rules.deadline_seconds
+    def _deadline(self, began: float) -> float:
+        return max(began, self._engines_absent_at()) + self._rules.deadline_seconds
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def _changed_before(self, deadline: float) -> bool:
         try:

@@ -9,6 +9,7 @@ Invariants (tests/trainer/weight_sync/test_fleet.py):
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -77,6 +78,12 @@ class Fleet:
         self._patience = patience
         self._version: int | None = None
         """Published last."""
+        self._absent_at = -math.inf
+
+    @property
+    def absent_at(self) -> float:
+        """See WeightSync."""
+        return self._absent_at
 
     @property
     def scalable(self) -> Engines | None:
@@ -182,6 +189,8 @@ class Fleet:
         while True:
             if self.serving or self._version is None:
                 give_up_at = self._now() + self._patience.gone
+            elif self._members:
+                self._absent_at = self._now()
             self._give_up_after(give_up_at)
             await asyncio.sleep(self._patience.pause)
 

@@ -13,6 +13,11 @@ class WeightSync(Protocol):
     """Whether the version must lie in `<storage>/weights` before it is published."""
 
     @property
+    def absent_at(self) -> float:
+        """When, by the event loop's clock, `watch` last saw that no engine served; -inf if there always was one."""
+        ...
+
+    @property
     def scalable(self) -> Engines | None:
         """What can have fewer engines serve; None where it is always all of them."""
         ...
