@@ -204,7 +204,8 @@ class Rollout(Model):
     """Fresh sandboxes tried after an infrastructure failure before the attempt is masked."""
     step_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
     """After this long a step trains without its stragglers; those that maxStaleness allows are finished for a later
-    one. Resolves to agent.timeoutSeconds plus reward.timeoutSeconds."""
+    one. It counts anew when engines serve again, of which there were none. Resolves to agent.timeoutSeconds plus
+    reward.timeoutSeconds."""
 
 
 class Reward(Model):
