@@ -6,6 +6,8 @@ from sweyard_cluster import faults
 from sweyard_cluster.testing import TestCluster
 
 GPU = "nvidia.com/gpu"
+RACK = "example.com/rack"
+"""A label."""
 
 
 class Nodes:
@@ -63,6 +65,13 @@ class Nodes:
                 faults.heal_node(self._cluster.tool, spec, node.name)
             self.uncordon(node.name)
         self._cut_off.clear()
+
+    def reset(self) -> None:
+        """As they were made: whole, without GPUs, racks and taints."""
+        self.heal()
+        self.give_gpus(self.names, 0)
+        self.label(self.names, RACK, None)
+        self.taint(self.names, None)
 
     def _patch(self, path: str, body: dict[str, object]) -> None:
         self._cluster.api.call("PATCH", f"/api/v1/nodes/{path}", body, "merge-patch+json")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
-from tests.e2e.nodes import GPU
+from tests.e2e.nodes import GPU, RACK
 from tests.e2e.test_engine_scaling import until
 from tests.e2e.test_engine_spanning import DEADLINE_SECONDS, check_weights, is_ready
 from tests.e2e.test_engine_spanning import SPEC as SPANNING
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
 Record = Callable[[str, object], None]
 
-RACK, TAINT = "example.com/rack", "example.com/engines"
+TAINT = "example.com/engines"
 STEPS = 10
 SPEC: dict[str, Any] = {
     **SPANNING,
@@ -46,12 +46,8 @@ def yard(three_nodes: Installation) -> str:
 def namespace(three_nodes: Installation, yard: str) -> Iterator[str]:
     """The yard; afterwards without a run, and with all nodes as they were."""
     yield yard
-    nodes = three_nodes.nodes
-    nodes.heal()
+    three_nodes.nodes.reset()
     three_nodes.clear(yard)
-    nodes.give_gpus(nodes.names, 0)
-    nodes.label(nodes.names, RACK, None)
-    nodes.taint(nodes.names, None)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.installation import Installation
-from tests.e2e.nodes import GPU
+from tests.e2e.nodes import GPU, RACK
 from tests.e2e.test_drain import RARELY, began_again_at
 from tests.e2e.test_fault_matrix import DEADLINE_SECONDS, SHORT, STEPS, TRAINER, steps_in
 from tests.e2e.test_run_on_cluster import until_gone
@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 Record = Callable[[str, object], None]
 
-RACK = "example.com/rack"
 GRACE_SECONDS = 30
 """Of a rank on a lost node, which has 60 s more until it is deleted by force: sooner than Kubernetes would evict it."""
 TRAINER_OPTIONS: dict[str, Any] = {"exclusiveNodes": True, "resources": {"limits": {GPU: "1"}}}
@@ -43,10 +42,7 @@ def yard(three_nodes: Installation) -> str:
 def namespace(three_nodes: Installation, yard: str) -> Iterator[str]:
     """The yard; afterwards without a run, and with all nodes as they were."""
     yield yard
-    nodes = three_nodes.nodes
-    nodes.heal()
-    nodes.give_gpus(nodes.names, 0)
-    nodes.label(nodes.names, RACK, None)
+    three_nodes.nodes.reset()
     three_nodes.clear(yard)
 
 

@@ -51,6 +51,7 @@ def staging(output: Path, place: Place) -> Iterator[Path]:
         mark.truncate(0)
         mark.write(json.dumps(_mark_of(place)) + "\n")
         mark.flush()
+        _put_back(output.absolute())
         yield beside
         _take_place(beside, output.absolute())
 
@@ -81,14 +82,24 @@ def _is_known(path: Path, entry: Entry) -> bool:
 
 
 def _take_place(beside: Path, output: Path) -> None:
-    """By renaming; a life that ends between the two leaves both, and the next fetch goes on."""
-    old = output.with_name(f"{output.name}.replaced")
+    """By renaming; a life that ends between the two leaves both, and the next fetch puts back what there was."""
+    old = _replaced(output)
     if output.exists():
         shutil.rmtree(old, ignore_errors=True)
         output.rename(old)
     beside.rename(output)
     if old.exists():
         shutil.rmtree(old)
+
+
+def _put_back(output: Path) -> None:
+    """With it, what was no part of the run, such as a report."""
+    if _replaced(output).exists() and not output.exists():
+        _replaced(output).rename(output)
+
+
+def _replaced(output: Path) -> Path:
+    return output.with_name(f"{output.name}.replaced")
 
 
 def _files(directory: Path) -> dict[str, Path]:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweyard_cli.disk import writes_to
 from sweyard_cli.report.charts import SMOOTHED_STEPS
 from sweyard_cli.report.scale import is_drawable, moving_mean
 from sweyard_cli.results.run_results import RunResults
+from sweyard_cli.whole_file import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,13 +29,8 @@ def draw_curve(results: RunResults, path: Path) -> None:
     _draw_reward(reward, results)
     for axes in (held_out, reward):
         _tidy(axes)
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with writes_to(path):
-            figure.savefig(partial, format="png", dpi=DOTS_PER_INCH, facecolor="white")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        figure.savefig(file.buffer, format="png", dpi=DOTS_PER_INCH, facecolor="white")
 
 
 def _draw_held_out(axes: "Axes", results: RunResults) -> None:

@@ -110,6 +110,19 @@ def test_what_was_fetched_stays_until_the_new_is_whole(
     assert files_of(tmp_path / "here") == before
 
 
+def test_what_was_there_survives_a_fetch_that_was_killed_between_its_two_renames(
+    cluster: ClusterOfOneRun, sweyard: Sweyard, tmp_path: Path
+) -> None:
+    sweyard("fetch", "tiny", "--to", "here")
+    (tmp_path / "here/report.html").write_text("mine")
+    before = files_of(tmp_path / "here")
+    shutil.copytree(tmp_path / "here", tmp_path / "here.fetching")
+    (tmp_path / "here").rename(tmp_path / "here.replaced")
+    assert sweyard("fetch", "tiny", "--to", "here").exit_code == 0
+    assert files_of(tmp_path / "here") == before
+    assert not (tmp_path / "here.replaced").exists()
+
+
 def test_a_run_that_goes_on_is_fetched_as_it_is_now(cluster: ClusterOfOneRun, sweyard: Sweyard) -> None:
     cluster.run = {"status": {"phase": "Running"}}
     cluster.claim = {"accessModes": ["ReadWriteOnce"]}
