@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sweyard_api.constants import engine_name
+from sweyard_api.json_pointer import annotation_path
 from sweyard_operator.build.engine import engine_pods
 from sweyard_operator.build.run_context import ANNOTATION_ENGINE_LET_GO, COMPONENT_ENGINE
 from sweyard_operator.conditions import parse_time, rfc3339
@@ -44,10 +45,9 @@ def find_room(work: RunPass, present: int, fewest: int) -> int | None:
 
 def note_engine_let_go(live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
     """Operations of a JSON patch of the StatefulSet, for the moment when find_room has an engine go."""
-    path, value = "/metadata/annotations", rfc3339(now)
     if not annotations_of(live):
-        return ({"op": "add", "path": path, "value": {ANNOTATION_ENGINE_LET_GO: value}},)
-    return ({"op": "add", "path": f"{path}/{ANNOTATION_ENGINE_LET_GO.replace('/', '~1')}", "value": value},)
+        return ({"op": "add", "path": "/metadata/annotations", "value": {ANNOTATION_ENGINE_LET_GO: rfc3339(now)}},)
+    return ({"op": "add", "path": annotation_path(ANNOTATION_ENGINE_LET_GO), "value": rfc3339(now)},)
 
 
 def _waits_in_vain(work: RunPass, last: int, let_go_at: datetime | None) -> bool:

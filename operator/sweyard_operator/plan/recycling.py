@@ -9,6 +9,7 @@ from sweyard_api.constants import (
     ANNOTATION_RECYCLED,
     ANNOTATION_RELEASE,
 )
+from sweyard_api.json_pointer import annotation_path
 from sweyard_operator.plan.plan import Patch
 from sweyard_operator.plan.pool_state import ObservedPool
 from sweyard_operator.plan.sandbox import SandboxPod
@@ -58,7 +59,7 @@ def _find_reason(pod: SandboxPod, observed: ObservedPool, outdated: frozenset[st
 
 def free_sandbox(namespace: str, pod: SandboxPod) -> Patch:
     """Nobody's again, if it is still what was looked at: its status too is tested, by the resource version."""
-    annotations = {name: "/metadata/annotations/" + name.replace("/", "~1") for name in _ANNOTATIONS}
+    annotations = {name: annotation_path(name) for name in _ANNOTATIONS}
     operations = [
         {"op": "test", "path": "/metadata/uid", "value": pod.uid},
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.resource_version},

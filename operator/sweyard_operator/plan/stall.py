@@ -8,6 +8,7 @@ judged: that of another version may be silent for as long as a step takes.
 import json
 from typing import Any
 
+from sweyard_api.json_pointer import annotation_path
 from sweyard_operator.build.run_context import ANNOTATION_STALLED, COMPONENT_TRAINER
 from sweyard_operator.observe.run_snapshot import RunSnapshot
 from sweyard_operator.observe.trainer_job import TrainerJob
@@ -88,7 +89,7 @@ def end_job(namespace: str, job: TrainerJob, told: str) -> Patch:
     """Its controller ends the pods of a Job that is long over its time, and keeps the Job, which carries the counts."""
     operations = (
         {"op": "test", "path": "/metadata/uid", "value": job.uid},
-        {"op": "add", "path": f"/metadata/annotations/{ANNOTATION_STALLED.replace('/', '~1')}", "value": told},
+        {"op": "add", "path": annotation_path(ANNOTATION_STALLED), "value": told},
         {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1},
     )
     return Patch(JOBS, namespace, job.name, operations)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sweyard_api.constants import ANNOTATION_CLAIMED_AT, ANNOTATION_HOLDER
+from sweyard_api.json_pointer import annotation_path
 
 
 def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, Any]]:
@@ -23,8 +24,3 @@ def build_claim_patch(uid: str, holder: str, now: datetime) -> list[dict[str, An
         # Not `replace`, which fails where it was cleared before.
         {"op": "add", "path": "/metadata/managedFields", "value": [{}]},
     ]
-
-
-def annotation_path(name: str) -> str:
-    """JSON pointer to an annotation (RFC 6901)."""
-    return "/metadata/annotations/" + name.replace("~", "~0").replace("/", "~1")

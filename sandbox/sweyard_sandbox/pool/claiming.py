@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sweyard_api.constants import ANNOTATION_HOLDER, ANNOTATION_RELEASE
+from sweyard_api.json_pointer import annotation_path
 from sweyard_sandbox.pool.api import JSON_PATCH, ApiClient, ApiError, UnreachableError
-from sweyard_sandbox.pool.claim_patch import annotation_path, build_claim_patch
+from sweyard_sandbox.pool.claim_patch import build_claim_patch
 from sweyard_sandbox.pool.claim_queue import ClaimQueue
 from sweyard_sandbox.pool.demand import Demand
 from sweyard_sandbox.pool.pods import SandboxPod, parse_pod
