@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.installation import Installation
 from tests.e2e.nodes import GPU, RACK
 from tests.e2e.test_engine_scaling import until
-from tests.e2e.test_engine_spanning import DEADLINE_SECONDS, check_weights, is_ready
+from tests.e2e.test_engine_spanning import DEADLINE_SECONDS, check_weights, containers, is_ready
 from tests.e2e.test_engine_spanning import SPEC as SPANNING
 from tests.e2e.test_fault_matrix import steps_in, trainer_paused
 from tests.e2e.test_run_on_cluster import until_gone
@@ -116,9 +116,10 @@ def is_unschedulable(installation: Installation, namespace: str) -> bool:
 
 
 def until_whole(installation: Installation, namespace: str, nodes: list[str], began: float) -> None:
-    """Until the engine serves from these nodes."""
+    """Until the engine serves from these nodes. The pod that serves is Ready until it ends for want of the other."""
     until("its pods on these nodes", lambda: engine_nodes(installation, namespace) == nodes)
     print(f"both pods had nodes again after {time.monotonic() - began:.0f} s", flush=True)
+    until("the end of the pod that serves", lambda: containers(installation, namespace)[0]["restartCount"])
     until("a ready engine", partial(is_ready, installation, namespace), DEADLINE_SECONDS)
     print(f"the engine was ready after {time.monotonic() - began:.0f} s", flush=True)
 
